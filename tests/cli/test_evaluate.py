@@ -13,6 +13,7 @@ import pytest
 
 import expertload
 from expertload import Cases
+from expertload._format import percent
 from expertload.evaluation import evaluate
 from expertload.operating_point import certify_groups, load_operating_point
 from tests.io.files import CLASSES, predictions, write
@@ -150,6 +151,39 @@ def test_a_policy_for_each_group_of_patients(run, tmp_path):
     assert policy.certified
     assert {point.clusters for point in policy.values()} == {"all_cases"}
     assert "all cases of new clusters" in policy.guarantee
+
+
+def test_promises_about_classes(run, file, table, tmp_path):
+    """From a file to a policy with a threshold for each answer, and its decisions."""
+    last = CLASSES[-1]
+    promises = [f"precision:{last}=0.8", f"missed:{last}=0.1"]
+    options = ["--promise", promises[0], "--promise", promises[1], "--save-policy", "policy.json"]
+    said = " ".join(run("evaluate", file, *options, "--out", "report.html").stdout.split())
+    policy = load_operating_point(tmp_path / "policy.json")
+    assert [str(promise) for promise in policy.promises] == promises
+    assert policy.guarantee in said
+    assert f"leave {percent(policy.expert_load)} to experts" in said
+    assert f"for {', '.join(promises)}" in (tmp_path / "report.html").read_text()
+    shown = json.loads(run("evaluate", file, *options[:4], "--json").stdout)["models"][0]
+    assert shown["class_certification"]["expert_load"] == policy.expert_load
+    new = predictions(300, seed=3)
+    write(tmp_path / "new.csv", new)
+    run("decide", "policy.json", "new.csv", "--out", "d.csv")
+    proba = np.column_stack([new[f"p_{name}"] for name in CLASSES])
+    accepted = policy.decide(proba).accepted
+    lines = (tmp_path / "d.csv").read_text().splitlines()[1:]
+    assert [",true," in line.lower() for line in lines] == accepted.tolist()
+    assert "'promises'" in run("evaluate", file, "--promise", "recall:x=1", code=1).stderr
+
+
+def test_the_screen_and_the_report_show_the_policy_that_is_saved(run, file, tmp_path):
+    """Not the threshold for all cases: its load is another."""
+    options = ["--target-accuracy", 0.9, "--certify-groups", "--save-policy", "policy.json"]
+    said = " ".join(run("evaluate", file, *options, "--out", "report.html").stdout.split())
+    policy = load_operating_point(tmp_path / "policy.json")
+    load = f"leave {percent(policy.expert_load)} to experts"
+    assert load in said
+    assert load in (tmp_path / "report.html").read_text()
 
 
 def test_groups_that_cannot_be_certified(run, file, table, tmp_path):

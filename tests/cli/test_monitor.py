@@ -277,3 +277,38 @@ def test_rows_sorted_by_their_answers_are_refused(run, policy, tmp_path, errors_
     dated = audits(tmp_path / "dated.csv", correct, decided_at=["2026-01-01"] * 600)
     assert "Refuted" not in run(policy, dated).stdout
     assert "Refuted" not in run(policy, audits(file, [1] * 30 + [0])).stdout
+
+
+def test_a_stream_for_each_promise_about_classes(run, tmp_path):
+    """Precision from the answers of the class, misses from its cases, delegated ones included."""
+    rng = np.random.default_rng(0)
+    shown = rng.beta(0.3, 0.6, 3000)
+    y_true = np.where(rng.random(3000) < shown, "bad", "good")
+    cases = Cases.from_predictions(y_true, shown, labels=["bad", "good"][::-1])
+    promises = ["precision:bad=0.9", "missed:bad=0.05"]
+    policy = operating_point.certify_classes(cases, promises=promises)
+    policy.save(tmp_path / "classes.json")
+    new = rng.beta(0.3, 0.6, 1500)
+    accepted, answer = policy.decide(new)
+    rows = ["id,decided,accepted,label"]
+    for kept, said, probability in zip(accepted, answer, new, strict=True):
+        truth = "bad" if rng.random() < probability else "good"
+        rows.append(f"{len(rows)},{said},{kept},{truth}")
+    file = tmp_path / "month.csv"
+    file.write_text("\n".join(rows) + "\n")
+    said = json.loads(run("classes.json", file, "--json").stdout)
+    assert [each["promise"] for each in said["promises"]] == promises
+    assert {each["state"] for each in said["promises"]} <= {"confirmed", "not refuted"}
+    truth = np.array([row.split(",")[3] for row in rows[1:]])
+    assert said["promises"][0]["n_audits"] == (accepted & (answer == "bad")).sum()
+    assert said["promises"][1]["n_audits"] == (truth == "bad").sum()
+    one = ["--promise", "missed:bad=0.05", "--state", "state.json"]
+    assert "missing at most 0.05 of 'bad'" in run("classes.json", file, *one).stdout
+    assert "were counted before" in run("classes.json", file, *one).stdout
+    run("classes.json", file, "--state", "state.json", code=2)
+    run("classes.json", file, "--promise", "missed:good=0.05", code=1)
+    bad = [row.replace("good,True,bad", "good,True,bad") for row in rows]
+    bad += [f"x{i},good,True,bad" for i in range(60)]  # all of them missed
+    file.write_text("\n".join(bad) + "\n")
+    refuted = run("classes.json", file, "--order", "decision", code=3).stdout
+    assert "Refuted: missing at most 0.05 of 'bad' has not been kept" in " ".join(refuted.split())

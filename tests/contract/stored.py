@@ -27,6 +27,7 @@ ADDED = {
         "confidence_quantiles": 3,
         "read_as": 4,
         "score": 5,
+        "group_column": 6,
     },
     "content": {"clusters": 3, "passed": 3},
 }

@@ -116,6 +116,7 @@ def older(policy, path, **origin):
         "confidence_column",
         "confidence_quantiles",
         "score",
+        "group_column",
     ):
         del document["origin"][name]
     document["origin"].update(origin)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from expertload import Cases
+from expertload.exceptions import ParameterError
 from expertload.monitoring import LoadMonitor
-from expertload.operating_point import certify, load_operating_point
+from expertload.operating_point import certify, certify_groups, load_operating_point
 
 
 def test_a_saved_policy_holds_what_a_load_monitor_needs(tmp_path):
@@ -21,3 +23,23 @@ def test_a_saved_policy_holds_what_a_load_monitor_needs(tmp_path):
     monitor.update(rng.random(400) ** 4)  # confidences have fallen
     assert monitor.warns
     assert monitor.confidence_evidence is not None  # the policy has quantiles
+
+
+def test_a_policy_for_groups_is_told_which_cases_were_accepted():
+    rng = np.random.default_rng(0)
+    confidence, site = rng.random(3000), rng.integers(0, 2, 3000)
+    correct = rng.random(3000) < 0.7 + 0.3 * confidence - 0.1 * site
+    cases = Cases.from_correctness(correct, confidence, groups=site)
+    policy = certify_groups(cases, target_accuracy=0.85)
+    monitor = LoadMonitor.from_policy(policy)
+    assert monitor.expected_load == policy.expert_load
+    new, where = rng.random(600), rng.integers(0, 2, 600)
+    monitor.update(new, accepted=policy.accepts(new, groups=where))
+    assert not monitor.warns
+    assert monitor.n_seen == 600
+    moved = np.ones(600, dtype=int)  # all new cases are from the harder site
+    monitor.update(new, accepted=policy.accepts(new, groups=moved))
+    assert monitor.load_change == "higher"
+    assert not monitor.confidence_changed
+    with pytest.raises(ParameterError, match="'accepted'"):
+        monitor.update(new)

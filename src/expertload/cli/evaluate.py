@@ -70,6 +70,17 @@ def evaluate(
             show_default=False,
         ),
     ] = False,
+    promise: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PROMISE",
+            help="Promise something about a class, with a threshold for each answer: "
+            "'precision:malignant=0.98' (automatic answers that are right) or "
+            "'missed:malignant=0.02' (cases decided as something else). May be repeated; "
+            "--save-policy then saves these thresholds.",
+            show_default=False,
+        ),
+    ] = None,
     cluster_promise: Annotated[
         str,
         typer.Option(
@@ -109,6 +120,8 @@ def evaluate(
     `group`; `sample_weight`.
     """
     check_models(files, probabilities or [], identity.model)
+    if certify_groups and promise:
+        raise typer.BadParameter("--promise and --certify-groups cannot be combined yet.")
     _check_outputs(files, out, save_policy)
 
     from expertload.io import match_cases
@@ -130,6 +143,7 @@ def evaluate(
         confidence_level=confidence_level,
         method=method,
         certify_groups=certify_groups,
+        promises=promise or [],
         cluster_promise=cluster_promise,
     )
     comparisons = _compare(models)
@@ -225,12 +239,10 @@ def _save_policy(models: Models, path: Path) -> None:
     from expertload.exceptions import InsufficientDataError
 
     called, (_, found) = next(iter(models.items()))
-    groups, point = found.group_certification, found.certification
-    has_policy = found.is_certified if groups is None else bool(groups.certified)
-    policy = point if groups is None else groups
-    if policy is None or not has_policy:
-        why = found.conditions if groups is None else groups.guarantee
-        raise InsufficientDataError(f"No policy was saved. {why}")
+    policy = found.policy
+    certified = getattr(policy, "certified", found.is_certified)
+    if policy is None or not certified:
+        raise InsufficientDataError(f"No policy was saved. {found.lead[1]}")
     with explained_write_errors(path):
         policy.save(path, model_name=called)
 

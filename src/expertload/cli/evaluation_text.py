@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from expertload.evaluation import Evaluation
     from expertload.io import PredictionsTable
-    from expertload.operating_point import CertifiedPoint
+    from expertload.operating_point import OperatingPoint
     from expertload.significance import Comparison, Interval
 
 
@@ -34,9 +34,17 @@ def print_evaluation(
     screen.print()
     screen.print(_numbers(found))
     screen.print()
-    style = "green" if found.is_certified else "yellow"
-    screen.print(Text(found.guarantee, style=style))
-    screen.print(Text(found.conditions, style="dim"))
+    certified = getattr(found.policy, "certified", found.is_certified)
+    lead, conditions = found.lead
+    screen.print(Text(one_line(lead), style="green" if certified else "yellow"))
+    screen.print(Text(one_line(conditions), style="dim"))
+    for what, points in (
+        ("group", found.group_certification),
+        ("answer", found.class_certification),
+    ):
+        if points is not None:
+            screen.print()
+            screen.print(_points(what, points))
     if found.groups:
         screen.print()
         screen.print(_groups(found))
@@ -47,10 +55,6 @@ def print_evaluation(
         screen.print(_points("target", targets))
         level = promised(found.target_certification.confidence_level)
         screen.print(Text(f"All of these hold together, with {level} confidence.", style="dim"))
-    if found.group_certification is not None:
-        screen.print()
-        screen.print(_points("group", found.group_certification))
-        screen.print(Text(one_line(found.group_certification.guarantee), style="dim"))
     screen.print()
 
 
@@ -104,8 +108,8 @@ def _range(interval: Interval, level: str, style: str = "") -> str:
     return f"{low} to {high} ({level} interval)"
 
 
-def _points(what: str, points: Mapping[Any, CertifiedPoint]) -> Table:
-    """Return a table of the certified points of groups or targets."""
+def _points(what: str, points: Mapping[Any, OperatingPoint]) -> Table:
+    """Return a table of the certified points of groups, answers or targets."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in (what, "threshold", "load", "right when automatic"):
         table.add_column(heading, justify="left" if heading == what else "right")

@@ -24,6 +24,9 @@ from expertload.cli.screen import console
 if TYPE_CHECKING:
     from expertload.io import AuditColumns, AuditTable, FileOptions
     from expertload.monitoring import AccuracyMonitor
+    from expertload.operating_point import ClassPromise
+
+    Watched = tuple[ClassPromise | None, AccuracyMonitor, AuditTable, int]
 
 
 REFUTED = 3
@@ -102,6 +105,14 @@ def monitor(
             show_default=False,
         ),
     ] = None,
+    promise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROMISE",
+            help="Watch one of several promises about classes, such as 'missed:malignant=0.02'.",
+            show_default="all",
+        ),
+    ] = None,
     as_json: AsJson = False,
     *,
     columns: AuditColumns,
@@ -119,6 +130,7 @@ def monitor(
 
     from expertload.io import check_not_sorted, read_audits
     from expertload.monitoring import AccuracyMonitor
+    from expertload.operating_point import CertifiedGroups
 
     options: dict[str, Any] = {
         "least_inclusion_probability": least_inclusion_probability,
@@ -126,25 +138,45 @@ def monitor(
         "order": order or "decision",
     }
     promised = load_policy(policy)
-    fresh = AccuracyMonitor.from_policy(promised, **options)
-    audits = read_audits(file, names=columns, options=opening)
-    if order is None and audits.decided_at is None:
-        check_not_sorted(audits)
-    with _alone(state):
-        watched = _continued(fresh, state, policy)
-        n_new = _count(watched, audits, keep=state is not None)
-        if state is not None:
-            _save(watched, state)
+    watches = _watches(promised, promise)
+    if len(watches) > 1 and (state or out):
+        raise typer.BadParameter("--state and --out are for one promise: name it with --promise.")
+    monitors = [
+        AccuracyMonitor.from_policy(promised, promise=str(about) if about else promise, **options)
+        for about in watches
+    ]
+    audits = read_audits(file, names=columns, options=opening, with_delegated=watches != [None])
+    results = []
+    for about, fresh in zip(watches, monitors, strict=True):
+        own = audits if about is None else audits.about(about)
+        if order is None and own.decided_at is None:
+            check_not_sorted(own)
+        with _alone(state):
+            watched = _continued(fresh, state, policy)
+            n_new = _count(watched, own, keep=state is not None)
+            if state is not None:
+                _save(watched, state)
+        results.append((about, watched, own, n_new))
     if out is not None:
         _draw(watched, out)
-    _say(watched, audits, n_new, as_json=as_json)
-    if hasattr(promised, "points") and not as_json:
+    _say(results, as_json=as_json)
+    if isinstance(promised, CertifiedGroups) and not as_json:
         console().print(TOGETHER, style="dim")
     if out is not None:
         said = console(stderr=as_json)
         said.print(f"The plot is in {out}.", soft_wrap=True)
-    if watched.state == "refuted":
+    if any(watched.state == "refuted" for _, watched, *_ in results):
         raise typer.Exit(REFUTED)
+
+
+def _watches(promised: object, promise: str | None) -> list[ClassPromise | None]:
+    """Return the promises about classes to watch; None stands for the policy's accuracy."""
+    from expertload.operating_point import CertifiedClasses
+
+    if not isinstance(promised, CertifiedClasses):
+        return [None]
+    certified = [each for each, point in promised.promises.items() if point.is_certified]
+    return [each for each in certified if promise in (None, str(each))] or [None]
 
 
 def _continued(fresh: AccuracyMonitor, state: Path | None, policy: Path) -> AccuracyMonitor:
@@ -224,20 +256,28 @@ def _draw(watched: AccuracyMonitor, out: Path) -> None:
     save_picture(EvidenceDisplay.from_monitor(watched).figure_, out)
 
 
-def _say(watched: AccuracyMonitor, audits: AuditTable, n_new: int, *, as_json: bool) -> None:
+def _say(results: list[Watched], *, as_json: bool) -> None:
+    _, _, audits, _ = results[0]
     if as_json:
-        typer.echo(json.dumps(_to_dict(watched, audits, n_new), indent=2, allow_nan=False))
+        said = [_to_dict(*each) for each in results]
+        several = {"expertload": said[0]["expertload"], "promises": said}
+        typer.echo(json.dumps(said[0] if len(said) == 1 else several, indent=2, allow_nan=False))
         return
     screen = console()
     screen.print(f"{audits.where}: {audits.columns}", style="dim", soft_wrap=True)
-    if n_new < len(audits.correct):
-        known = len(audits.correct) - n_new
-        screen.print(f"{known} of its rows were counted before.", style="dim")
-    screen.print()
-    screen.print(watched.summary(), style=STYLES[watched.state])
+    for about, watched, own, n_new in results:
+        if n_new < len(own.correct):
+            known = len(own.correct) - n_new
+            screen.print(f"{known} of its rows were counted before.", style="dim")
+        screen.print()
+        if about is not None:
+            screen.print(str(about), style="bold", markup=False)
+        screen.print(watched.summary(), style=STYLES[watched.state], markup=False)
 
 
-def _to_dict(watched: AccuracyMonitor, audits: AuditTable, n_new: int) -> dict[str, Any]:
+def _to_dict(
+    about: ClassPromise | None, watched: AccuracyMonitor, audits: AuditTable, n_new: int
+) -> dict[str, Any]:
     from dataclasses import asdict
 
     from expertload import __version__
@@ -247,5 +287,6 @@ def _to_dict(watched: AccuracyMonitor, audits: AuditTable, n_new: int) -> dict[s
         "file": audits.where,
         "columns": asdict(audits.columns),
         "n_new": n_new,
+        **({} if about is None else {"promise": str(about)}),
         **watched.to_dict(),
     }

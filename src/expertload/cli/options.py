@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 if TYPE_CHECKING:
-    from expertload.operating_point import CertifiedGroups, OperatingPoint
+    from expertload.operating_point import CertifiedClasses, CertifiedGroups, OperatingPoint
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ Policy = Annotated[
 ]
 
 
-def load_policy(path: Path) -> OperatingPoint | CertifiedGroups:
+def load_policy(path: Path) -> OperatingPoint | CertifiedGroups | CertifiedClasses:
     """Read a policy; if the file does not exist, explain how to make one.
 
     Examples

@@ -22,6 +22,7 @@ from expertload.operating_point import (
     Method,
     OperatingPoint,
     certify,
+    certify_classes,
     choose,
 )
 from expertload.operating_point import certify_groups as certify_each_group
@@ -42,6 +43,7 @@ def evaluate(
     confidence_level: float = 0.95,
     method: Method = "spending",
     certify_groups: bool = False,
+    promises: Sequence[str] = (),
     cluster_promise: ClusterPromise = "all_cases",
     members: Members | None = None,
 ) -> Evaluation:
@@ -62,6 +64,9 @@ def evaluate(
     certify_groups : bool, default=False
         Whether to certify a threshold for each group as well. All of them hold together; see
         `expertload.operating_point.certify_groups`.
+    promises : sequence of str, optional
+        Promises about classes to certify, such as ``"missed:malignant=0.02"``; see
+        `expertload.operating_point.certify_classes`.
     cluster_promise : {"all_cases", "one_case_each"}, default="all_cases"
         What is promised about clusters; see `expertload.operating_point.certify`.
     members : Members, optional
@@ -111,7 +116,7 @@ def evaluate(
     certification = None if points is None else points[targets[0]]
     point = _operating_point(cases, targets[0], certification)
     guarantee, conditions = _in_words(cases, targets[0], point, certification)
-    each_group = None
+    each_group = each_class = None
     if certify_groups:
         each_group = certify_each_group(
             cases,
@@ -120,6 +125,10 @@ def evaluate(
             method=method,
             cluster_promise=cluster_promise,
         ).with_origin(point.origin)
+    if promises:
+        each_class = certify_classes(
+            cases, promises=promises, confidence_level=level, cluster_promise=cluster_promise
+        )
     table, curve = cases.tally, cases.curve()
     rate = float(table.correct.sum() / table.total)
     return Evaluation(
@@ -137,6 +146,7 @@ def evaluate(
         conditions=conditions,
         groups=evaluate_members(cases, members, point.threshold, level),
         group_certification=each_group,
+        class_certification=each_class,
         confidence_level=level,
         cases=cases,
         target=cases.target,

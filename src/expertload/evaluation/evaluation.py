@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from expertload._format import percent
 from expertload._html import small_table
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.cases import Cases
@@ -25,6 +26,7 @@ from expertload.evaluation.groups import (
 from expertload.exceptions import ShapeError
 from expertload.metrics import ReliabilityCurve
 from expertload.operating_point import (
+    CertifiedClasses,
     CertifiedGroups,
     CertifiedPoint,
     CertifiedTargets,
@@ -116,6 +118,8 @@ class Evaluation:
         Worst first; empty if no groups were given.
     group_certification : CertifiedGroups or None
         A threshold for each group, certified for all of them at once; None unless requested.
+    class_certification : CertifiedClasses or None
+        A threshold for each answer, with promises about classes; None unless requested.
     target_certification : CertifiedTargets or None
         A threshold for each target, certified for all of them at once; None if there is one target.
     confidence_level : float
@@ -138,6 +142,7 @@ class Evaluation:
     conditions: str
     groups: tuple[GroupEvaluation, ...] = field(repr=False)
     group_certification: CertifiedGroups | None = field(default=None, repr=False)
+    class_certification: CertifiedClasses | None = field(default=None, repr=False)
     target_certification: CertifiedTargets | None = field(default=None, repr=False)
     confidence_level: float
     cases: Cases = field(repr=False)
@@ -184,6 +189,24 @@ class Evaluation:
     def is_certified(self) -> bool:
         """Whether the operating point comes with a guarantee."""
         return self.certification is not None and self.certification.is_certified
+
+    @property
+    def policy(self) -> CertifiedPoint | CertifiedGroups | CertifiedClasses | None:
+        """What is saved as a policy: the thresholds of classes, of groups, or the only one."""
+        return self.class_certification or self.group_certification or self.certification
+
+    @property
+    def lead(self) -> tuple[str, str]:
+        """What the policy does and promises, in words, and its conditions."""
+        policy = self.policy
+        if policy is None or isinstance(policy, CertifiedPoint):
+            return self.guarantee, self.conditions
+        what = "group" if isinstance(policy, CertifiedGroups) else "answer"
+        load = policy.expert_load
+        return (
+            f"Each {what} has its own threshold. Together they decide {percent(1 - load)} of all "
+            f"cases automatically and leave {percent(load)} to experts."
+        ), policy.guarantee
 
     def compare(self, other: Evaluation) -> Comparison:
         """Test whether another model differs in AUCOC on the same cases, in the same order.
@@ -256,6 +279,7 @@ class Evaluation:
             },
             "groups": [{**asdict(group), "is_small": group.is_small} for group in self.groups],
             "group_certification": _groups_to_dict(self.group_certification),
+            **_classes_to_dict(self.class_certification),
             "target_certification": [
                 {"target_accuracy": target, "guarantee": point.guarantee, **_point_to_dict(point)}
                 for target, point in (self.target_certification or {}).items()
@@ -273,7 +297,7 @@ class Evaluation:
                 for target, load in self.loads.items()
             ),
         ]
-        return small_table(f"{self.n_cases} cases", rows, (self.guarantee, self.conditions))
+        return small_table(f"{self.n_cases} cases", rows, self.lead)
 
     def __str__(self) -> str:
         level = f"{100 * self.confidence_level:g} %"
@@ -282,8 +306,7 @@ class Evaluation:
             f"{self.accuracy.low:.1%} to {self.accuracy.high:.1%})",
             f"AUCOC {self.aucoc}",
             *(f"load at {t:g} accuracy: {_load(load)}" for t, load in self.loads.items()),
-            self.guarantee,
-            self.conditions,
+            *self.lead,
         ]
         return "\n".join(lines)
 
@@ -357,6 +380,26 @@ def _groups_to_dict(groups: CertifiedGroups | None) -> dict[str, Any] | None:
             {"group": group, "is_certified": point.is_certified, **_point_to_dict(point)}
             for group, point in groups.items()
         ],
+    }
+
+
+def _classes_to_dict(classes: CertifiedClasses | None) -> dict[str, Any]:
+    """Return promises about classes for JSON; nothing unless they were asked for."""
+    if classes is None:
+        return {}
+    return {
+        "class_certification": {
+            "confidence_level": classes.confidence_level,
+            "expert_load": classes.expert_load,
+            "guarantee": classes.guarantee,
+            "promises": [
+                {"promise": str(promise), "is_certified": point.is_certified}
+                for promise, point in classes.promises.items()
+            ],
+            "points": [
+                {"answer": answer, **_point_to_dict(point)} for answer, point in classes.items()
+            ],
+        }
     }
 
 

@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy.special import gammaln
 
 from expertload._check import EXACT
 from expertload._labels import is_missing, same_spelling
-from expertload._typing import AnyArray, FloatArray
+from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.exceptions import FileFormatError
 from expertload.io.arrays import Table
 from expertload.io.columns import check_one_column, find_column, find_same
@@ -29,6 +29,7 @@ from expertload.io.values import (
     names_from,
     numbers_from,
 )
+from expertload.operating_point import ClassPromise
 
 CONVENTIONS = {
     "correct": ("correct", "is_correct"),
@@ -90,6 +91,8 @@ class AuditTable:
         Grades; NaN while a review is open.
     inclusion_probability, decided_at, key : ndarray, list or None
         Arguments of `expertload.monitoring.AccuracyMonitor.update`.
+    answers : tuple of two ndarrays, or None
+        The decision, None for a delegated case, and the expert's label, None while it is open.
     """
 
     where: str
@@ -98,6 +101,31 @@ class AuditTable:
     inclusion_probability: FloatArray | None = None
     decided_at: AnyArray | None = None
     key: list[str] | None = None
+    answers: tuple[AnyArray, AnyArray] | None = None
+
+    def about(self, promise: ClassPromise) -> AuditTable:
+        """Return the cases that a promise about a class is about, and whether they kept it."""
+        if self.answers is None:
+            raise FileFormatError(
+                f"{self.where} must hold decisions and experts' labels for {promise}. Hint: name "
+                "the columns (--decided, --label)."
+            )
+        concerned, kept = promise.outcomes(*self.answers)
+        rows = np.flatnonzero(concerned)
+        if not len(rows):
+            raise FileFormatError(f"{self.where} holds no cases that {promise} is about.")
+        return replace(
+            self,
+            correct=kept[rows],
+            inclusion_probability=_picked(self.inclusion_probability, rows),
+            decided_at=_picked(self.decided_at, rows),
+            key=None if self.key is None else [self.key[row] for row in rows],
+            answers=None,
+        )
+
+
+def _picked(column: AnyArray | None, rows: IntArray) -> AnyArray | None:
+    return None if column is None else column[rows]
 
 
 def read_audits(
@@ -105,6 +133,7 @@ def read_audits(
     *,
     names: AuditColumns | None = None,
     options: FileOptions | None = None,
+    with_delegated: bool = False,
 ) -> AuditTable:
     r"""Read a file of audits: CSV, Parquet, JSON Lines, npz, or a query to a database.
 
@@ -117,6 +146,9 @@ def read_audits(
         inclusion_probability; decided_at; key.
     options : FileOptions, optional
         How to open the file: a query, a delimiter, an encoding.
+    with_delegated : bool, default=False
+        Whether the file may hold cases left to experts, for promises about classes: not accepted,
+        or without a decision. They are audited with certainty.
 
     Returns
     -------
@@ -148,12 +180,16 @@ def read_audits(
     for name in (columns.decided, columns.label, columns.key):
         if name is not None:
             check_names_told_apart(table[name], name, source.where)
-    if accepted is not None:
+    answers = None
+    if with_delegated:
+        answers = _set_delegated_aside(table, columns, accepted, source.where)
+    elif accepted is not None:
         _check_accepted(table[accepted], accepted, source.where)
     return AuditTable(
         where=source.where,
         columns=columns,
-        correct=_correct(table, columns, source.where),
+        answers=answers,
+        correct=_correct(table, columns, source.where) if answers is None else np.zeros(0),
         inclusion_probability=_numbers(table, columns.inclusion_probability, source.where),
         decided_at=_moments(table, columns.decided_at),
         key=_keys(table, columns.key, source.where),
@@ -247,6 +283,24 @@ def _check_accepted(values: AnyArray, column: str, where: str) -> None:
             f"'{column}', the first in row {int(left.argmax()) + 1}). Hint: leave them out: "
             f"--query 'SELECT * FROM file WHERE {column}::BOOL'."
         )
+
+
+def _set_delegated_aside(
+    table: Table, columns: AuditColumns, accepted: str | None, where: str
+) -> tuple[AnyArray, AnyArray] | None:
+    """Return decisions and labels; delegated cases have no decision, and inclusion 1."""
+    if columns.decided is None or columns.label is None:
+        return None
+    decided, label = (
+        np.array([*_blank_as_none(table[name]), None], dtype=object)[:-1]
+        for name in (columns.decided, columns.label)
+    )
+    if accepted is not None:
+        decided[grades_from(table[accepted], accepted, where) != 1] = None
+    if columns.inclusion_probability is not None:
+        share = table[columns.inclusion_probability]
+        table[columns.inclusion_probability] = np.where(decided == None, 1.0, share)  # noqa: E711
+    return decided, label
 
 
 def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:

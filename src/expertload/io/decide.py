@@ -28,10 +28,10 @@ from expertload.io.values import (
     sums_missed,
 )
 from expertload.io.write import is_parquet, open_writer
-from expertload.operating_point import CertifiedGroups, OperatingPoint
+from expertload.operating_point import CertifiedClasses, CertifiedGroups, OperatingPoint
 from expertload.operating_point.point import check_width, confidence_of
 
-Policy = OperatingPoint | CertifiedGroups
+Policy = OperatingPoint | CertifiedGroups | CertifiedClasses
 
 CHUNK = 100_000
 ADDED = ("row", "accepted", "label", "confidence", "why")
@@ -80,7 +80,7 @@ def decide_file(
 
     Parameters
     ----------
-    policy : OperatingPoint or CertifiedGroups
+    policy : OperatingPoint, CertifiedGroups or CertifiedClasses
         As `expertload.operating_point.load_operating_point` returns it.
     path, names, options
         As in `read_predictions`; labels are not needed. Columns that are not named are found by the
@@ -128,6 +128,11 @@ def decide_file(
     columns = policy_columns(
         source.columns, policy.origin, names or ColumnNames(), source.where, by_group=by_group
     )
+    if isinstance(policy, CertifiedClasses) and not columns.probabilities:
+        raise FileFormatError(
+            f"The policy has a threshold for each answer, but {source.where} has no probabilities "
+            "to tell the answers. Hint: name their columns (--probabilities)."
+        )
     if names is None or names.classes is None:
         columns = _as_listed(source, policy, columns)
     kept = tuple(dict.fromkeys(_kept(source, name) for name in keep))
@@ -215,9 +220,9 @@ class _Decider(NamedTuple):
             return cls(policy, pa.array(columns.classes) if is_named else None, columns, where)
         plain = replace(policy.origin, labels=None)
         by_number: Policy = (
-            policy.with_origin(plain)
-            if isinstance(policy, CertifiedGroups)
-            else replace(policy, origin=plain)
+            replace(policy, origin=plain)
+            if isinstance(policy, OperatingPoint)
+            else policy.with_origin(plain)
         )
         return cls(by_number, pa.array(np.asarray(labels).tolist()), columns, where)
 
@@ -280,7 +285,7 @@ class _Decider(NamedTuple):
         if isinstance(policy, CertifiedGroups) and groups is not None:
             by_group["groups"] = known_groups(tuple(policy), groups)
         try:
-            if not columns.probabilities:
+            if not columns.probabilities and not isinstance(policy, CertifiedClasses):
                 scores = np.asarray(confidence)
                 return policy.accepts(scores, **by_group), 0, scores
             proba = probabilities_from(

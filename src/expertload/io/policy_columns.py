@@ -65,12 +65,7 @@ def policy_columns(
             f"The policy needs {wanted}, but {where} has none. Hint: name the columns "
             f"({'--confidence' if given else '--probabilities'})."
         )
-    group = find_role(available, "group", names.group, where) if by_group else None
-    if by_group and group is None:
-        raise FileFormatError(
-            f"The policy has a threshold for each group, but {where} has no column 'group'. "
-            "Hint: name the column (--group)."
-        )
+    group = _group(available, known, names.group, where) if by_group else None
     found = Columns(
         probabilities=picked.columns,
         classes=picked.classes,
@@ -85,6 +80,20 @@ def policy_columns(
         return replace(found, probabilities=(), classes=())  # the other class has no name
     side = _side(known, picked, where)
     return found.of([(known.labels or (0, 1))[side]], lone=side)
+
+
+def _group(available: Sequence[str], known: Origin, wanted: str | None, where: str) -> str:
+    saved = known.group_column
+    if wanted is not None or saved is None:
+        found = find_role(available, "group", wanted, where)
+    else:
+        found = find_same(available, saved)
+    if found is None:
+        raise FileFormatError(
+            f"The policy has a threshold for each group, but {where} has no column "
+            f"'{saved or 'group'}'. Hint: name the column (--group)."
+        )
+    return found
 
 
 def _confidence(

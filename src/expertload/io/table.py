@@ -219,8 +219,8 @@ class PredictionsTable:
         score : ConfidenceScore, optional
             Ranks cases instead of the largest probability. Must not be chosen on these cases.
         **options
-            ``target_accuracy``, ``confidence_level``, ``method``, ``certify_groups`` and
-            ``cluster_promise``, as in `expertload.evaluation.evaluate`.
+            ``target_accuracy``, ``confidence_level``, ``method``, ``certify_groups``, ``promises``
+            and ``cluster_promise``, as in `expertload.evaluation.evaluate`.
         """
         if options.get("certify_groups") and self.columns.group in self._answers():
             raise FileFormatError(
@@ -255,13 +255,16 @@ class PredictionsTable:
             probability_columns=self.class_columns,
             read_as=self.columns.read_as,
             confidence_column=self.columns.confidence,
+            group_column=None if found.group_certification is None else self.columns.group,
         )
         groups, targets = found.group_certification, found.target_certification
+        classes = found.class_certification
         return replace(
             found,
             operating_point=replace(point, origin=origin),
             certification=certification and replace(certification, origin=origin),
             group_certification=groups and groups.with_origin(origin),
+            class_certification=classes and classes.with_origin(origin),
             target_certification=targets and targets.with_origin(origin),
             identifiers=self.identifiers,
             identified_by=self.identity.identifier,

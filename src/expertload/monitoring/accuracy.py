@@ -20,6 +20,7 @@ from expertload.monitoring.audits import (
     read_audits,
 )
 from expertload.monitoring.verdict import Verdict
+from expertload.operating_point import CertifiedClasses, ClassPromise
 from expertload.operating_point.point import policy_digest
 
 __all__ = ["AccuracyMonitor"]
@@ -103,13 +104,18 @@ class AccuracyMonitor(Verdict):
         self._policy: str | None = None  # the digest of the monitored policy
 
     @classmethod
-    def from_policy(cls, policy: Any, **options: Any) -> Self:
+    def from_policy(cls, policy: Any, *, promise: str | None = None, **options: Any) -> Self:
         """Return a monitor for the promise of a certified policy.
 
         Parameters
         ----------
-        policy : CertifiedPoint or CertifiedGroups
+        policy : CertifiedPoint, CertifiedGroups or CertifiedClasses
             From `expertload.operating_point.certify`, or read from a file.
+        promise : str, optional
+            Which of the promises about classes to watch, such as ``"precision:malignant=0.98"``;
+            may be left out if there is only one. Each promise needs its own monitor:
+            ``ClassPromise.outcomes`` says which cases to pass to it, and which of them count as
+            right. For misses, pass delegated cases too, with an inclusion probability of 1.
         **options
             Other options of the monitor; ``confidence_level`` is the policy's by default.
 
@@ -132,10 +138,12 @@ class AccuracyMonitor(Verdict):
         >>> AccuracyMonitor.from_policy(policy).target_accuracy
         0.95
         """
-        _check_monitored_policy(policy)
+        about = _watched_promise(policy, promise)
+        if about is None:
+            _check_monitored_policy(policy)
         options.setdefault("confidence_level", policy.confidence_level)
-        monitor = cls(target_accuracy=policy.target_accuracy, **options)
-        monitor._policy = policy_digest(policy)
+        monitor = cls(target_accuracy=(about or policy).target_accuracy, **options)
+        monitor._policy, monitor._about = policy_digest(policy), about
         return monitor
 
     # ------------------------------------------------------------------ audits
@@ -215,8 +223,9 @@ class AccuracyMonitor(Verdict):
         >>> north.merge(south).n_audits
         4
         """
-        _check_same_promise([each._promise for each in (self, *others)])
+        _check_same_promise([{**m._promise, "about": m._about} for m in (self, *others)])
         merged = type(self)(**self._promise)
+        merged._about = self._about
         merged._policy = _check_same_policy([each._policy for each in (self, *others)])
         records = [each._records for each in (self, *others)]
         merged._records = AuditRecords.merged([each for each in records if len(each)])
@@ -265,6 +274,7 @@ class AccuracyMonitor(Verdict):
             "promise": self._promise,
             "policy": self._policy,
             "audits": self._records.columns(),
+            **({} if self._about is None else {"about": str(self._about)}),
         }
         write_atomically(path, DOCUMENT.write(content))
 
@@ -296,7 +306,8 @@ class AccuracyMonitor(Verdict):
         policy = document.get("policy")  # the first schema did not have it
         if policy is not None and not re.fullmatch("[0-9a-f]{64}", str(policy)):
             DOCUMENT.refuse("its 'policy' must be a digest")
-        monitor._policy = policy
+        monitor._policy, about = policy, document.get("about")
+        monitor._about = None if about is None else ClassPromise.parse(about)
         return monitor
 
 
@@ -329,6 +340,24 @@ def _check_same_policy(digests: Sequence[str | None]) -> str | None:
             "about another."
         )
     return known[0] if known else None
+
+
+def _watched_promise(policy: Any, promise: str | None) -> ClassPromise | None:
+    """Return the promise about a class to watch; None if the policy has no such promises."""
+    if not isinstance(policy, CertifiedClasses):
+        if promise is not None:
+            raise ParameterError(
+                f"'promise' is for policies with promises about classes. Got {promise!r} with a "
+                f"{type(policy).__name__}."
+            )
+        return None
+    known = {str(each): each for each, point in policy.promises.items() if point.is_certified}
+    if not known:
+        raise NotCertifiedError(f"A monitor needs a policy that is certified. {policy.guarantee}")
+    if (promise is None and len(known) > 1) or (promise is not None and promise not in known):
+        listed = ", ".join(known)
+        raise ParameterError(f"'promise' must be one of {listed}. Got {promise!r} instead.")
+    return next(iter(known.values())) if promise is None else known[promise]
 
 
 def _check_monitored_policy(policy: Any) -> None:

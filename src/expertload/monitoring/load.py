@@ -20,6 +20,7 @@ probability of at most one minus the confidence level.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -29,6 +30,7 @@ from expertload._check import (
     as_floats,
     check_count,
     check_fraction,
+    check_same_length,
     check_threshold,
     message,
 )
@@ -80,8 +82,9 @@ class LoadMonitor:
 
     Parameters
     ----------
-    threshold : float
-        Cases with at least this confidence are decided automatically.
+    threshold : float or None
+        Cases with at least this confidence are decided automatically. None if there are several
+        thresholds, for groups or answers; `update` is then told which cases were accepted.
     expected_load : float
         The share of calibration cases that was delegated, in [0, 1].
     n_cases : int
@@ -115,14 +118,14 @@ class LoadMonitor:
     def __init__(
         self,
         *,
-        threshold: float,
+        threshold: float | None,
         expected_load: float,
         n_cases: int,
         quantiles: ArrayLike | None = None,
         confidence_level: float = 0.95,
         blocks: int | None = None,
     ) -> None:
-        self.threshold = check_threshold(threshold)
+        self.threshold = None if threshold is None else check_threshold(threshold)
         self.expected_load = check_fraction(expected_load, "expected_load")
         self._n_calibration = n = check_count(n_cases, "n_cases")
         self.confidence_level = check_fraction(
@@ -132,7 +135,7 @@ class LoadMonitor:
         known = _check_quantiles(quantiles)
         self._part = part = (1 - self.confidence_level) / (3 if known is None else 5)
         self.warning_evidence = 1 / part
-        self._load = _Played(_load_game(self.threshold, self.expected_load, n, part))
+        self._load = _Played(_load_game(self.expected_load, n, part))
         self._n_looks, self._seen_by_look = 0, cast("Change | None", None)
         self._shape = None if known is None else _Played(_shape_game(known, n, part))
         self.n_seen, self.n_delegated = 0, 0
@@ -143,9 +146,9 @@ class LoadMonitor:
 
         Parameters
         ----------
-        policy : OperatingPoint
-            A policy that decides something; of a policy for groups, the point of one group. For
-            policies saved before quantiles were stored, only the load is monitored.
+        policy : OperatingPoint, CertifiedGroups or CertifiedClasses
+            A policy that decides something. For policies saved before quantiles were stored, only
+            the load is monitored.
         **options
             ``confidence_level`` and ``blocks``.
 
@@ -163,22 +166,26 @@ class LoadMonitor:
         >>> LoadMonitor.from_policy(policy).expected_load
         0.0
         """
-        _check_watched_load(policy)
+        several = isinstance(policy, Mapping)
+        points = list(policy.values()) if several else [policy]
+        _check_watched_load(points)
         return cls(
-            threshold=policy.threshold,
+            threshold=None if several else policy.threshold,
             expected_load=policy.expert_load,
-            n_cases=int(policy.n_cases),
-            quantiles=getattr(policy.origin, "confidence_quantiles", None),
+            n_cases=int(sum(point.n_cases for point in points)),
+            quantiles=policy.origin.confidence_quantiles,
             **options,
         )
 
-    def update(self, confidence: ArrayLike) -> Self:
+    def update(self, confidence: ArrayLike, *, accepted: ArrayLike | None = None) -> Self:
         """Count new cases, decided and delegated, in order.
 
         Parameters
         ----------
         confidence : array-like of shape (n_cases,)
             The confidence that the threshold applies to.
+        accepted : array-like of bool, shape (n_cases,), optional
+            Which cases were decided automatically, if there is more than one threshold.
 
         Returns
         -------
@@ -186,17 +193,29 @@ class LoadMonitor:
             This monitor.
         """
         given = as_floats(confidence, "confidence")
+        taken = self._accepted(given, accepted)
         for first in range(0, len(given), CHUNK):
             part = given[first : first + CHUNK].astype(np.float64)
-            self._load.play(part, self._blocks)
+            self._load.play(taken[first : first + CHUNK].astype(np.float64), self._blocks)
             if self._shape is not None:
                 self._shape.play(part, self._blocks)
-        delegated = ~reaches(given, self.threshold)
+        delegated = ~taken
         while (n_new := FIRST_LOOK * 2**self._n_looks) <= self.n_seen + len(given):
             self._look(n_new, self.n_delegated + int(delegated[: n_new - self.n_seen].sum()))
         self.n_seen += len(given)
         self.n_delegated += int(delegated.sum())
         return self
+
+    def _accepted(self, confidence: FloatArray, accepted: ArrayLike | None) -> BoolArray:
+        if (accepted is None) == (self.threshold is None):
+            wanted = "must be given if, and only if, the policy has several thresholds"
+            got = "none" if accepted is None else "one threshold"
+            raise ParameterError(message("accepted", wanted, got))
+        if self.threshold is not None:
+            return reaches(confidence, self.threshold)
+        taken = np.asarray(accepted, dtype=np.bool_)
+        check_same_length(confidence=confidence, accepted=taken)
+        return taken
 
     def _look(self, n_new: int, n_delegated: int) -> None:
         """Compare the share delegated among the first new cases with that of calibration cases."""
@@ -291,13 +310,11 @@ class _Played:
             self.highest, self.strongest = float(together[best]), int(path[:, best].argmax())
 
 
-def _load_game(threshold: float, load: float, n: int, part: float) -> Game:
-    """Return bets that more is delegated than the interval allows, and that less is."""
+def _load_game(load: float, n: int, part: float) -> Game:
+    """Return bets that fewer cases are accepted than the interval allows, and that more are."""
     low, high = _clopper_pearson(round(load * n), n, part)
-    # "At least the threshold" is the same as "above the next smaller number".
-    cuts = np.array([threshold, np.nextafter(threshold, -math.inf)])
     shares = np.clip([high, 1 - low], ALMOST, 1 - ALMOST)
-    return Game(cuts, np.array([False, True]), share_bets(shares))
+    return Game(np.array([0.5, 0.5]), np.array([False, True]), share_bets(shares))
 
 
 def _fisher(k: int, n: int, k_before: int, n_before: int) -> float:
@@ -348,15 +365,10 @@ def _check_quantiles(value: ArrayLike | None) -> FloatArray | None:
     return quantiles
 
 
-def _check_watched_load(policy: Any) -> None:
-    """Raise unless a policy has one threshold that decides something."""
-    if not hasattr(policy, "threshold"):
-        raise NotCertifiedError(
-            f"A load monitor needs a policy with one threshold. Got {type(policy).__name__}. Hint: "
-            "monitor each group separately, with the policy of that group."
-        )
-    if not math.isfinite(policy.threshold):
+def _check_watched_load(points: Sequence[Any]) -> None:
+    """Raise unless a policy has a threshold that decides something."""
+    if not any(math.isfinite(point.threshold) for point in points):
         raise NotCertifiedError(
             f"A load monitor needs a policy that decides something. Got a threshold of "
-            f"{policy.threshold:g}: everything is delegated, or nothing is."
+            f"{points[0].threshold:g}: everything is delegated, or nothing is."
         )

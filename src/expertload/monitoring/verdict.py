@@ -17,6 +17,7 @@ from expertload.monitoring.bets import (
     confirming_evidence,
     start,
 )
+from expertload.operating_point import ClassPromise
 from expertload.operating_point.point import quantity
 
 __all__ = ["History", "State", "Verdict"]
@@ -59,6 +60,7 @@ class Verdict:
         self._target, self._level, self._blocks = target_accuracy, confidence_level, blocks
         self._bets = accuracy_bets(target_accuracy)
         self._records = AuditRecords()
+        self._about: ClassPromise | None = None  # what is watched, if not the accuracy
         self._forget()
 
     def _forget(self) -> None:
@@ -231,25 +233,30 @@ class Verdict:
 def _in_words(monitor: Verdict) -> str:
     """Return the state, the numbers behind it, and what would change it, as sentences."""
     if monitor.n_audits == 0:
-        return (
-            "Not refuted: no audits yet, so nothing is known about an accuracy of "
-            f"{monitor.target_accuracy:.6g}."
-        )
+        return f"Not refuted: no audits yet, so nothing is known about {_claim(monitor)}."
     return " ".join([_state(monitor), _bound(monitor)])
 
 
+def _claim(monitor: Verdict) -> str:
+    about = monitor._about
+    return f"an accuracy of {monitor.target_accuracy:.6g}" if about is None else about.claim
+
+
 def _state(monitor: Verdict) -> str:
-    target, seen = f"{monitor.target_accuracy:.6g}", _audits(monitor)
+    claim, seen = _claim(monitor), _audits(monitor)
     if monitor.state == "refuted":
+        broken = f"{claim} has not been kept"
+        if monitor._about is None:
+            target = f"{monitor.target_accuracy:.6g}"
+            broken = f"the accuracy of automatic decisions has been below {target}"
         return (
-            f"Refuted: the accuracy of automatic decisions has been below {target}, as audit "
-            f"{monitor.refuted_at} showed (evidence reached {monitor.highest_evidence:.3g}). "
-            f"There were {seen}. Delegate every case until the policy is certified again on "
-            "fresh cases."
+            f"Refuted: {broken}, as audit {monitor.refuted_at} showed (evidence reached "
+            f"{monitor.highest_evidence:.3g}). There were {seen}. Delegate every case until the "
+            "policy is certified again on fresh cases."
         )
     if monitor.state == "confirmed":
-        return f"Confirmed: an accuracy of {target} is reached on average, after {seen}."
-    return f"Not refuted: an accuracy of {target} is neither shown nor ruled out after {seen}."
+        return f"Confirmed: {claim} is reached on average, after {seen}."
+    return f"Not refuted: {claim} is neither shown nor ruled out after {seen}."
 
 
 def _audits(monitor: Verdict) -> str:
@@ -260,7 +267,8 @@ def _audits(monitor: Verdict) -> str:
 
 def _bound(monitor: Verdict) -> str:
     level = f"(confidence level {monitor.confidence_level:.6g})"
-    bound = f"On average so far it is at least {_below(monitor.lower_bound)}"
+    it = "it is" if monitor._about is None else "the share that kept it is"
+    bound = f"On average so far {it} at least {_below(monitor.lower_bound)}"
     if monitor.state == "refuted":
         return f"{bound} {level}."
     warning = " Audit more cases." if monitor.warns else ""

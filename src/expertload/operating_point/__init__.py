@@ -13,6 +13,7 @@ from expertload.operating_point.certified import (
 )
 from expertload.operating_point.certify import certify
 from expertload.operating_point.choose import at_threshold, choose
+from expertload.operating_point.classes import CertifiedClasses, ClassPromise, certify_classes
 from expertload.operating_point.groups import CertifiedGroups, certify_groups
 from expertload.operating_point.ladder import CertifiedThresholds, Ladder
 from expertload.operating_point.point import Decisions, OperatingPoint, Origin
@@ -28,11 +29,13 @@ from expertload.operating_point.storage import from_json, load_operating_point
 __all__ = [
     "CONDITIONS",
     "METHODS",
+    "CertifiedClasses",
     "CertifiedCurve",
     "CertifiedGroups",
     "CertifiedPoint",
     "CertifiedTargets",
     "CertifiedThresholds",
+    "ClassPromise",
     "ClusterPromise",
     "Decisions",
     "ErrorBudget",
@@ -43,6 +46,7 @@ __all__ = [
     "at_threshold",
     "certified_curve",
     "certify",
+    "certify_classes",
     "certify_error_budget",
     "certify_groups",
     "certify_mean_cost",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Self, TypeVar
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from expertload.operating_point.ladder import Risk
 from expertload.operating_point.point import (
     Decisions,
     Label,
+    OperatingPoint,
     Origin,
     Policy,
     at_least,
@@ -39,8 +41,51 @@ from expertload.operating_point.point import (
 __all__ = ["CertifiedGroups", "certify_groups"]
 
 
+Point = TypeVar("Point", bound=OperatingPoint)
+
+
+class PointsByName(Policy, Mapping[Label, Point]):
+    """A mapping from names to points, each with its own threshold for the cases of its name."""
+
+    points: dict[Label, Point]
+    origin: Origin
+
+    def __getitem__(self, name: Label) -> Point:
+        return self.points[name]
+
+    def __iter__(self) -> Iterator[Label]:
+        return iter(self.points)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def expert_load(self) -> float:
+        """The share of all cases delegated."""
+        points = self.points.values()
+        return sum(p.n_delegated for p in points) / sum(p.n_cases for p in points)
+
+    @property
+    def certified(self) -> tuple[Label, ...]:
+        """The names that have a threshold."""
+        return tuple(name for name, point in self.items() if point.threshold < np.inf)
+
+    def _accepts(self, scores: FloatArray, names: ArrayLike) -> BoolArray:
+        distinct, rows = np.unique(np.asarray(names), return_inverse=True)
+        threshold = np.array([self._threshold(name) for name in plain_labels(distinct)])
+        return reaches(scores, threshold[rows])
+
+    def _threshold(self, name: Label) -> float:
+        return self.points[name].threshold if name in self.points else np.inf
+
+    def with_origin(self, origin: Origin) -> Self:
+        """Return the same points with another origin."""
+        points = {name: replace(point, origin=origin) for name, point in self.items()}
+        return replace(self, points=points, origin=origin)  # type: ignore[type-var]
+
+
 @dataclass(frozen=True, kw_only=True)
-class CertifiedGroups(Policy, Mapping[Label, CertifiedPoint]):
+class CertifiedGroups(PointsByName[CertifiedPoint]):
     """A mapping from groups to their certified points, and one promise over all of them.
 
     Attributes
@@ -57,26 +102,6 @@ class CertifiedGroups(Policy, Mapping[Label, CertifiedPoint]):
     target_accuracy: float
     confidence_level: float
     origin: Origin = field(default_factory=Origin, compare=False, repr=False)
-
-    def __getitem__(self, group: Label) -> CertifiedPoint:
-        return self.points[group]
-
-    def __iter__(self) -> Iterator[Label]:
-        return iter(self.points)
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    @property
-    def expert_load(self) -> float:
-        """The share of all cases delegated."""
-        points = self.points.values()
-        return sum(p.n_delegated for p in points) / sum(p.n_cases for p in points)
-
-    @property
-    def certified(self) -> tuple[Label, ...]:
-        """The groups that have a threshold."""
-        return tuple(group for group, point in self.items() if point.is_certified)
 
     @property
     def guarantee(self) -> str:
@@ -122,26 +147,17 @@ class CertifiedGroups(Policy, Mapping[Label, CertifiedPoint]):
         """
         check_same_order(y_proba=y_proba, confidence=confidence, groups=groups)
         answers, scores = read_cases(self.origin, y_proba, confidence)
-        return Decisions(self._accepts(scores, groups), answers)
+        return Decisions(self._accepts_in(scores, groups), answers)
 
     def accepts(self, confidence: ArrayLike, *, groups: ArrayLike) -> BoolArray:
         """Return which confidences are accepted in their groups, where labels do not matter."""
         check_same_order(confidence=confidence, groups=groups)
-        return self._accepts(as_floats(confidence, "confidence"), groups)
+        return self._accepts_in(as_floats(confidence, "confidence"), groups)
 
-    def _accepts(self, scores: FloatArray, groups: ArrayLike) -> BoolArray:
-        names, rows = np.unique(check_groups(groups), return_inverse=True)
-        check_same_length(groups=rows, confidence=scores)
-        threshold = np.array([self._threshold(name) for name in plain_labels(names)])
-        return reaches(scores, threshold[rows])
-
-    def _threshold(self, group: Label) -> float:
-        return self.points[group].threshold if group in self.points else np.inf
-
-    def with_origin(self, origin: Origin) -> CertifiedGroups:
-        """Return the same points with another origin."""
-        points = {group: replace(point, origin=origin) for group, point in self.items()}
-        return replace(self, points=points, origin=origin)
+    def _accepts_in(self, scores: FloatArray, groups: ArrayLike) -> BoolArray:
+        named = check_groups(groups)
+        check_same_length(groups=named, confidence=scores)
+        return self._accepts(scores, named)
 
     def __str__(self) -> str:
         return "\n".join([*(f"{group}: {point}" for group, point in self.items()), self.guarantee])

@@ -69,6 +69,8 @@ class Origin:
         softmax.
     confidence_column : str, optional
         The column of a file that held the confidence.
+    group_column : str, optional
+        The column of a file that held the group of each case, if each group has a threshold.
     confidence_quantiles : tuple of float, optional
         101 quantiles of the confidences, from the smallest to the largest. A monitor compares new
         cases with them.
@@ -88,6 +90,7 @@ class Origin:
     probability_columns: tuple[str | None, ...] | None = None
     read_as: ReadAs | None = None
     confidence_column: str | None = None
+    group_column: str | None = None
     confidence_quantiles: tuple[float, ...] | None = None
     data_sha256: str | None = None
     model_name: str | None = None
@@ -370,6 +373,8 @@ def policy_digest(policy: Any) -> str:
         "labels": origin.labels,
         "data": origin.data_sha256,
     }
+    if hasattr(policy, "promises"):
+        content["promises"] = [str(promise) for promise in policy.promises]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

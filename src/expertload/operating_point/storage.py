@@ -17,6 +17,7 @@ import numpy as np
 from expertload._names import METHODS, ReadAs
 from expertload._store import DocumentKind, plain
 from expertload.operating_point.certified import CertifiedPoint, ClusterPromise, Reason
+from expertload.operating_point.classes import CertifiedClasses, ClassPromise, Kind
 from expertload.operating_point.groups import CertifiedGroups
 from expertload.operating_point.ladder import CertifiedThresholds, Risk, Stretch
 from expertload.operating_point.point import Label, OperatingPoint, Origin, RankedBy
@@ -24,8 +25,10 @@ from expertload.operating_point.promises import ErrorBudget
 
 __all__ = ["from_json", "load_operating_point"]
 
+Saved = OperatingPoint | CertifiedGroups | CertifiedClasses
+
 DOCUMENT = DocumentKind(
-    "expertload operating point", 5, hint="save it again, or certify again; do not edit the file"
+    "expertload operating point", 6, hint="save it again, or certify again; do not edit the file"
 )
 # The schema that first had a field; in older documents it is read as missing.
 SINCE = {
@@ -36,6 +39,7 @@ SINCE = {
     "passed": 3,
     "read_as": 4,
     "score": 5,
+    "group_column": 6,
 }
 TYPES: dict[str, type[OperatingPoint]] = {
     "described": OperatingPoint,
@@ -74,12 +78,12 @@ class SavedAdvice(NamedTuple):
 # ------------------------------------------------------------------ writing
 
 
-def to_json(policy: OperatingPoint | CertifiedGroups, model_name: str | None) -> str:
+def to_json(policy: Saved, model_name: str | None) -> str:
     """Return the document of a point, or of the points of all groups."""
     origin = policy.origin if model_name is None else replace(policy.origin, model_name=model_name)
     document = {
         "origin": {**asdict(origin), "score": origin.score and origin.score.to_dict()},
-        "content": _groups(policy) if isinstance(policy, CertifiedGroups) else _point(policy),
+        "content": _content(policy),
     }
     return DOCUMENT.write(document)
 
@@ -100,20 +104,32 @@ def _point(point: OperatingPoint) -> dict[str, Any]:
     return {"type": kind, **values}
 
 
-def _groups(points: CertifiedGroups) -> dict[str, Any]:
+def _content(policy: Saved) -> dict[str, Any]:
+    if isinstance(policy, OperatingPoint):
+        return _point(policy)
+    if isinstance(policy, CertifiedGroups):
+        return {
+            "type": "groups",
+            "target_accuracy": policy.target_accuracy,
+            "confidence_level": policy.confidence_level,
+            "groups": [{"group": name, "point": _point(point)} for name, point in policy.items()],
+        }
     return {
-        "type": "groups",
-        "target_accuracy": points.target_accuracy,
-        "confidence_level": points.confidence_level,
-        "groups": [{"group": group, "point": _point(point)} for group, point in points.items()],
+        "type": "classes",
+        "confidence_level": policy.confidence_level,
+        "answers": [{"answer": name, "point": _point(point)} for name, point in policy.items()],
+        "promises": [
+            {"promise": promise._asdict(), "point": _point(point)}
+            for promise, point in policy.promises.items()
+        ],
     }
 
 
 # ------------------------------------------------------------------ reading
 
 
-def load_operating_point(path: str | os.PathLike[str]) -> OperatingPoint | CertifiedGroups:
-    """Read an operating point, or the points of groups, from a file that ``save`` wrote.
+def load_operating_point(path: str | os.PathLike[str]) -> Saved:
+    """Read an operating point, or those of groups or answers, from a file that ``save`` wrote.
 
     Parameters
     ----------
@@ -122,7 +138,7 @@ def load_operating_point(path: str | os.PathLike[str]) -> OperatingPoint | Certi
 
     Returns
     -------
-    OperatingPoint, CertifiedPoint or CertifiedGroups
+    OperatingPoint, CertifiedPoint, CertifiedGroups or CertifiedClasses
         What was saved, with its ``origin`` but without the ladder of tests.
 
     Raises
@@ -146,8 +162,8 @@ def load_operating_point(path: str | os.PathLike[str]) -> OperatingPoint | Certi
     return _policy(DOCUMENT.parse(Path(path).read_bytes(), Path(path).name))
 
 
-def from_json(text: str) -> OperatingPoint | CertifiedGroups:
-    """Read an operating point, or the points of groups, from the text that ``to_json`` returned.
+def from_json(text: str) -> Saved:
+    """Read an operating point, or those of groups or answers, from what ``to_json`` returned.
 
     Parameters
     ----------
@@ -156,7 +172,7 @@ def from_json(text: str) -> OperatingPoint | CertifiedGroups:
 
     Returns
     -------
-    OperatingPoint, CertifiedPoint or CertifiedGroups
+    OperatingPoint, CertifiedPoint, CertifiedGroups or CertifiedClasses
         As in `load_operating_point`, with the same errors.
 
     Examples
@@ -169,29 +185,64 @@ def from_json(text: str) -> OperatingPoint | CertifiedGroups:
     return _policy(DOCUMENT.parse(text))
 
 
-def _policy(document: dict[str, Any]) -> OperatingPoint | CertifiedGroups:
+def _policy(document: dict[str, Any]) -> Saved:
     version = document["schema_version"]
     origin = _read_origin(document.get("origin"), version)
     content = DOCUMENT.section(document.get("content"), "content")
-    read = _read_groups if content.get("type") == "groups" else _read_point
+    if content.get("type") == "groups":
+        return _read_groups(content, origin, version)
+    read = _read_classes if content.get("type") == "classes" else _read_point
     return read(content, origin, version)
 
 
 def _read_groups(content: dict[str, Any], origin: Origin, version: int) -> CertifiedGroups:
-    points: dict[Label, CertifiedPoint] = {}
-    for entry in DOCUMENT.items(content.get("groups"), "groups"):
-        part = DOCUMENT.section(entry, "group")
-        point = _read_point(DOCUMENT.section(part.get("point"), "point"), origin, version)
-        group = _label(part.get("group"))
-        if not isinstance(point, CertifiedPoint) or group in points:
-            DOCUMENT.refuse("its groups must be distinct and certified")
-        points[group] = point
-    if not points:
-        DOCUMENT.refuse("its 'groups' must be a list of at least one")
     target, level = (_value(content, name) for name in ("target_accuracy", "confidence_level"))
+    entries = _entries(content, "groups", "group", origin, version)
+    points = {_label(name): _certified(point) for name, point in entries}
+    if len(points) < len(entries):
+        DOCUMENT.refuse("its groups must be distinct")
     return CertifiedGroups(
         points=points, target_accuracy=target, confidence_level=level, origin=origin
     )
+
+
+def _read_classes(content: dict[str, Any], origin: Origin, version: int) -> CertifiedClasses:
+    answers = _entries(content, "answers", "answer", origin, version)
+    points = {_label(name): point for name, point in answers}
+    promises = {
+        _read_promise(DOCUMENT.section(promise, "promise")): _certified(point)
+        for promise, point in _entries(content, "promises", "promise", origin, version)
+    }
+    if len(points) < len(answers) or not {*points} <= {*(origin.labels or ())}:
+        DOCUMENT.refuse("its answers must be distinct classes")
+    level = _value(content, "confidence_level")
+    return CertifiedClasses(points=points, promises=promises, confidence_level=level, origin=origin)
+
+
+def _entries(
+    content: dict[str, Any], name: str, key: str, origin: Origin, version: int
+) -> list[tuple[Any, OperatingPoint]]:
+    """Return the keys of a list and the point of each; there must be at least one."""
+    parts = [DOCUMENT.section(entry, key) for entry in DOCUMENT.items(content.get(name), name)]
+    if not parts:
+        DOCUMENT.refuse(f"its {name!r} must be a list of at least one")
+    points = [DOCUMENT.section(part.get("point"), "point") for part in parts]
+    return [
+        (part.get(key), _read_point(point, origin, version))
+        for part, point in zip(parts, points, strict=True)
+    ]
+
+
+def _certified(point: OperatingPoint) -> CertifiedPoint:
+    if not isinstance(point, CertifiedPoint):
+        DOCUMENT.refuse("its points must be certified")
+    return point
+
+
+def _read_promise(content: dict[str, Any]) -> ClassPromise:
+    kind = DOCUMENT.word(content.get("kind"), "kind", get_args(Kind))
+    share = DOCUMENT.number(content.get("share"), "share", 0.0, 1.0)
+    return ClassPromise(kind, _label(content.get("label")), share)  # type: ignore[arg-type]
 
 
 def _read_point(content: dict[str, Any], origin: Origin, version: int) -> OperatingPoint:

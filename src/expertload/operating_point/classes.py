@@ -1,0 +1,337 @@
+"""Promises about classes: how often an answer is right, and how many cases of a class are missed.
+
+In screening, accuracy means little. What is promised there is that an automatic answer "malignant"
+is right in at least so many cases (*precision*), or that at most so many malignant cases are
+decided as something else (*missed*). Each promise is one sequence of tests, at its share of the
+level, so that all of them hold together:
+
+- ``precision:c=p``: among new cases that are answered c and accepted, at least a share p is of the
+  class c. Given how many calibration cases are answered c, these are independent draws, and
+  `certify`'s walk on them alone proves it; every threshold that passed holds.
+- ``missed:c=m``: of all new cases of the class c, at most a share m is accepted with another
+  answer. That share can only grow as the threshold is lowered, so thresholds are tested from strict
+  to loose, on the calibration cases of the class c, at the whole level of the promise (as for joint
+  risk). Every stricter threshold holds too, for each answer separately.
+
+There is one threshold for each answer. A precision restricts the threshold of its own answer, a
+limit on misses those of all other answers, so that in screening one of them decides the positive
+answers and the other the negative ones. A single threshold for all answers would be the larger of
+the two (`benchmarks.certification` has both). Where an answer has both kinds of promises, its
+threshold is the loosest that passed for its precision and is not below any limit on misses. An
+answer that no promise is about is left to experts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+
+from expertload._check import check_fraction, message
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
+from expertload.cases import Cases
+from expertload.exceptions import InsufficientDataError, ParameterError
+from expertload.operating_point.certified import CertifiedPoint, ClusterPromise
+from expertload.operating_point.certify import (
+    certify_promises,
+    check_cluster_promise,
+    check_unweighted,
+)
+from expertload.operating_point.choose import at_threshold
+from expertload.operating_point.groups import PointsByName
+from expertload.operating_point.ladder import Promise, Risk
+from expertload.operating_point.point import (
+    Decisions,
+    Label,
+    OperatingPoint,
+    Origin,
+    at_least,
+    origin_of,
+    read_cases,
+)
+
+Kind = Literal["precision", "missed"]
+FORM = re.compile(rf"({'|'.join(get_args(Kind))}):(.+)=\s*(\d*\.?\d+(?:[eE]-?\d+)?)")
+HINT = "write 'precision:malignant=0.98' or 'missed:malignant=0.02'"
+
+
+class ClassPromise(NamedTuple):
+    """One promise about a class.
+
+    Attributes
+    ----------
+    kind : {"precision", "missed"}
+        What is promised.
+    label : str or int
+        The class.
+    share : float
+        The smallest share of right answers, or the largest share of missed cases.
+
+    Examples
+    --------
+    >>> from expertload.operating_point import ClassPromise
+    >>> promise = ClassPromise.parse("missed:malignant=0.02")
+    >>> promise.share, str(promise)
+    (0.02, 'missed:malignant=0.02')
+    """
+
+    kind: Kind
+    label: Label
+    share: float
+
+    @classmethod
+    def parse(cls, text: str) -> ClassPromise:
+        """Read a promise from text such as ``precision:malignant=0.98``."""
+        form = FORM.fullmatch(str(text).strip())
+        if form is None:
+            wanted = "must name a kind, a class and a share"
+            raise ParameterError(message("promises", wanted, repr(text), HINT))
+        kind: Kind = "precision" if form[1] == "precision" else "missed"
+        share = check_fraction(float(form[3]), "promises", inclusive=False)
+        return cls(kind, form[2].strip(), share)
+
+    @property
+    def target_accuracy(self) -> float:
+        """The share of cases, among those the promise is about, that must not count as errors."""
+        return self.share if self.kind == "precision" else 1 - self.share
+
+    @property
+    def claim(self) -> str:
+        """What is promised, as a phrase for the sentences of a monitor."""
+        if self.kind == "precision":
+            return f"a precision of {self.share:.6g} for '{self.label}'"
+        return f"missing at most {self.share:.6g} of '{self.label}'"
+
+    def restricts(self, answer: Label) -> bool:
+        """Whether the promise is about cases with this answer."""
+        return (answer == self.label) == (self.kind == "precision")
+
+    def outcomes(self, decided: AnyArray, label: AnyArray) -> tuple[BoolArray, FloatArray]:
+        """Return which cases the promise is about, and 1 for those of them that keep it.
+
+        Parameters
+        ----------
+        decided : ndarray of shape (n_cases,)
+            The automatic answer to each case; None for those left to experts.
+        label : ndarray of shape (n_cases,)
+            The true class; None while it is not known.
+
+        Returns
+        -------
+        concerned : ndarray of bool
+            For a precision, cases with this answer; for misses, cases known to be of this class.
+        kept : ndarray of float
+            1 or 0, NaN while the class is not known.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expertload.operating_point import ClassPromise
+        >>> decided = np.array(["benign", "benign", None], dtype=object)
+        >>> label = np.array(["benign", "malignant", "malignant"], dtype=object)
+        >>> concerned, kept = ClassPromise("missed", "malignant", 0.02).outcomes(decided, label)
+        >>> concerned.tolist(), kept[concerned].tolist()
+        ([False, True, True], [0.0, 1.0])
+        """
+        answered, belongs = (
+            np.array([each is not None and str(each) == str(self.label) for each in values])
+            for values in (decided, label)
+        )
+        known = np.array([each is not None for each in label])
+        if self.kind == "precision":
+            return answered, np.where(known, belongs, np.nan)
+        automatic = np.array([each is not None for each in decided])
+        return belongs, np.where(known, answered | ~automatic, np.nan)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.label}={self.share:.6g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifiedClasses(PointsByName[OperatingPoint]):
+    """A threshold for each answer, and promises about classes that hold together.
+
+    Attributes
+    ----------
+    points : dict from str or int to OperatingPoint
+        For each answer its threshold, and the counts of the calibration cases with that answer.
+    promises : dict from ClassPromise to CertifiedPoint
+        What each promise's own tests certified, with the reason if nothing.
+    confidence_level : float
+        The probability that all promises that were certified hold at once.
+    origin : Origin
+        The data, the model and the day.
+    """
+
+    points: dict[Label, OperatingPoint]
+    promises: dict[ClassPromise, CertifiedPoint]
+    confidence_level: float
+    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
+
+    @property
+    def guarantee(self) -> str:
+        """The promises in words, and the answers that are left to experts."""
+        kept = [(promise, point) for promise, point in self.promises.items() if point.is_certified]
+        parts = []
+        if kept:
+            parts += [self._in_words(promise) for promise, _ in kept]
+            sure = at_least(100 * self.confidence_level)
+            together = "all of this" if len(kept) > 1 else "this"
+            parts.append(f"One can be {sure} % sure of {together}. {kept[0][1].conditions}")
+        parts += [
+            f"{promise} cannot be promised: {point.guarantee}"
+            for promise, point in self.promises.items()
+            if not point.is_certified
+        ]
+        experts = [str(answer) for answer in self if answer not in self.certified]
+        if experts:
+            parts.append(f"Left to experts, whatever the confidence: {', '.join(experts)}.")
+        return " ".join(parts)
+
+    @staticmethod
+    def _in_words(promise: ClassPromise) -> str:
+        if promise.kind == "precision":
+            share = at_least(100 * promise.share)
+            return f"At least {share} % of the automatic answers '{promise.label}' are right."
+        return (
+            f"At most {100 * promise.share:.6g} % of the cases of class '{promise.label}' are "
+            "decided automatically as something else."
+        )
+
+    def decide(self, y_proba: ArrayLike, *, confidence: ArrayLike | None = None) -> Decisions:
+        """Decide new cases, each by the threshold of its answer.
+
+        Parameters
+        ----------
+        y_proba, confidence
+            As in `OperatingPoint.decide`.
+
+        Examples
+        --------
+        >>> from expertload import Cases
+        >>> from expertload.operating_point import certify_classes
+        >>> cases = Cases.from_predictions([1] * 200, [0.9] * 200, labels=[0, 1])
+        >>> policy = certify_classes(cases, promises="precision:1=0.98")
+        >>> policy.decide([0.95, 0.05]).accepted.tolist()
+        [True, False]
+        """
+        answers, scores = read_cases(self.origin, y_proba, confidence)
+        return Decisions(self._accepts(scores, answers), answers)
+
+    def with_origin(self, origin: Origin) -> CertifiedClasses:
+        """Return the same points with another origin; without labels, answers are numbered."""
+        same = super().with_origin(origin)
+        if origin.labels is not None or self.origin.labels is None:
+            return same
+        numbers = {label: number for number, label in enumerate(self.origin.labels)}
+        return replace(same, points={numbers[label]: each for label, each in same.items()})
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [*(f"{answer}: {point}" for answer, point in self.items()), self.guarantee]
+        )
+
+
+def certify_classes(
+    cases: Cases,
+    *,
+    promises: str | Sequence[str],
+    confidence_level: float = 0.95,
+    cluster_promise: ClusterPromise = "all_cases",
+    model_name: str | None = None,
+) -> CertifiedClasses:
+    """Certify a threshold for each answer, with promises about single classes.
+
+    Parameters
+    ----------
+    cases : Cases
+        Calibration cases as in `certify`, made with `Cases.from_predictions`.
+    promises : str or sequence of str
+        ``"precision:malignant=0.98"``: at least 98 % of the automatic answers "malignant" are
+        right. ``"missed:malignant=0.02"``: at most 2 % of the malignant cases are decided
+        automatically as something else. Several hold together, each at its share of the level.
+    confidence_level : float, default=0.95
+        The probability, over draws of the calibration cases, that all promises are kept.
+    cluster_promise, model_name
+        As in `certify`; a limit on misses in clusters needs "one_case_each".
+
+    Returns
+    -------
+    CertifiedClasses
+        A mapping from answers to their points. An answer that no promise is about is left to
+        experts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload import Cases
+    >>> from expertload.operating_point import certify_classes
+    >>> rng = np.random.default_rng(0)
+    >>> malignant = rng.beta(0.3, 0.6, size=3000)
+    >>> y_true = np.where(rng.random(3000) < malignant, "malignant", "benign")
+    >>> cases = Cases.from_predictions(y_true, malignant, labels=["benign", "malignant"])
+    >>> policy = certify_classes(
+    ...     cases, promises=["precision:malignant=0.9", "missed:malignant=0.02"]
+    ... )
+    >>> print({answer: f"{point.threshold:.3f}" for answer, point in policy.items()})
+    {'benign': '0.9...', 'malignant': '0.9...'}
+    """
+    check_unweighted(cases.weight)
+    target, proba, _ = cases.predictions
+    labels = cases.labels or tuple(range(proba.shape[1]))
+    wanted = _read_promises([promises] if isinstance(promises, str) else promises, labels)
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    answer, tested = proba.argmax(axis=1), {}
+    for promise in wanted:
+        of = answer if promise.kind == "precision" else target
+        part = cases.take(of == labels.index(promise.label))
+        if not len(part):
+            raise InsufficientDataError(f"{promise} is about cases that the calibration lacks.")
+        tested[promise] = _certify(part, promise, (1 - level) / len(wanted), cluster_promise)
+    origin, points = origin_of(cases, model_name), {}
+    for column in np.unique(answer).tolist():
+        threshold = _threshold(labels[column], tested)
+        point = at_threshold(cases.take(answer == column), threshold=threshold)
+        points[labels[column]] = replace(point, origin=origin)
+    return CertifiedClasses(points=points, promises=tested, confidence_level=level, origin=origin)
+
+
+def _read_promises(given: Sequence[str], labels: Sequence[Label]) -> list[ClassPromise]:
+    """Return promises about known classes, at most one of each kind about each class."""
+    known = {str(label): label for label in labels}
+    wanted = []
+    for promise in map(ClassPromise.parse, given):
+        if str(promise.label) not in known:
+            classes = f"must be about one of the classes {', '.join(known)}"
+            raise ParameterError(message("promises", classes, f"'{promise.label}'"))
+        wanted.append(promise._replace(label=known[str(promise.label)]))
+    if not wanted or len({promise[:2] for promise in wanted}) < len(wanted):
+        what = "must be one or more, and different"
+        raise ParameterError(message("promises", what, ", ".join(given) or "none", HINT))
+    return wanted
+
+
+def _certify(
+    part: Cases, promise: ClassPromise, error_level: float, clusters: ClusterPromise
+) -> CertifiedPoint:
+    """Test one promise on the cases that it is about."""
+    risk: Risk = "selective" if promise.kind == "precision" else "joint"
+    check_cluster_promise(part, clusters, risk)
+    tests = Promise(promise.target_accuracy, error_level, risk=risk)
+    return certify_promises(part, [tests], clusters)[tests.target]
+
+
+def _threshold(answer: Label, tested: dict[ClassPromise, CertifiedPoint]) -> float:
+    """Return the loosest threshold that keeps all promises about an answer; infinity if none."""
+    about = [(promise.kind, p) for promise, p in tested.items() if promise.restricts(answer)]
+    limits = [point.threshold for kind, point in about if kind == "missed"]
+    least = max(limits, default=-math.inf)
+    passed = next((point.passed for kind, point in about if kind == "precision"), None)
+    if passed is None:
+        return least if limits else math.inf
+    allowed = passed.steps.threshold[passed.steps.threshold >= least]
+    return least if least in passed else float(allowed.min(initial=math.inf))
