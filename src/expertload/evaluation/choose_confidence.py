@@ -13,7 +13,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -153,13 +152,13 @@ def choose_confidence(
         warnings.simplefilter("ignore", CalibrationWarning)
         loads = _loads(cases, names, folds, target, rng)
         score = _fitted(_lowest(loads), cases)
-        outer, chosen = _nested(cases, names, folds, target, rng)
-    saved = _saved(cases, outer, target, rounds, level, rng)
+        plain, chosen, chosen_without = _nested(cases, names, folds, target, rng)
+    saved = _saved(cases, plain, chosen, target, rounds, level, rng)
     return ConfidenceChoice(
         score=score,
         loads=loads,
         load_saved=saved,
-        chosen_without=chosen,
+        chosen_without=chosen_without,
         target_accuracy=target,
         n_cases=len(cases),
     )
@@ -269,34 +268,27 @@ def _lowest(loads: Mapping[str, float]) -> str:
 # ------------------------------------------------------------------ measuring
 
 
-class _Ranked(NamedTuple):
-    """The rank of each case within its outer fold, from 0 to 1, for both confidences.
-
-    Folds may have chosen scores with different scales; ranks are comparable, confidences are not.
-    """
-
-    chosen: FloatArray
-    plain: FloatArray
-
-
 def _nested(
     cases: Cases,
     names: Sequence[str],
     n_folds: int,
     target: float,
     rng: np.random.Generator,
-) -> tuple[_Ranked, tuple[str, ...]]:
-    """Choose and fit without each fold in turn, and rank the cases of that fold."""
-    ranked = _Ranked(np.empty(len(cases)), np.empty(len(cases)))
-    chosen = []
+) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
+    """Choose and fit without each fold in turn, and rank the cases of that fold.
+
+    Returns the ranks by the maximum probability and by the chosen scores, and their names. Folds
+    may choose scores with different scales; ranks are comparable, confidences are not.
+    """
+    plain, chosen, names_chosen = np.empty(len(cases)), np.empty(len(cases)), []
     for held in _folds(cases, n_folds, rng):
         rest = cases.take(~held)
         name = _lowest(_loads(rest, names, n_folds, target, rng))
         proba = cases.predictions.proba[held]
-        ranked.chosen[held] = _places(_fitted(name, rest).confidence(proba))
-        ranked.plain[held] = _places(ConfidenceScore(PLAIN).confidence(proba))
-        chosen.append(name)
-    return ranked, tuple(chosen)
+        plain[held] = _places(ConfidenceScore(PLAIN).confidence(proba))
+        chosen[held] = _places(_fitted(name, rest).confidence(proba))
+        names_chosen.append(name)
+    return plain, chosen, tuple(names_chosen)
 
 
 def _places(confidence: FloatArray) -> FloatArray:
@@ -308,7 +300,8 @@ def _places(confidence: FloatArray) -> FloatArray:
 
 def _saved(
     cases: Cases,
-    ranked: _Ranked,
+    plain: FloatArray,
+    chosen: FloatArray,
     target: float,
     n_resamples: int,
     level: float,
@@ -317,11 +310,11 @@ def _saved(
     """Return the load saved, with a bootstrap interval over cases or clusters."""
 
     def saved(weight: FloatArray | None) -> float:
-        plain, chosen = (
+        before, after = (
             replace(cases, confidence=places, weight=weight).load_at_accuracy(target)
-            for places in (ranked.plain, ranked.chosen)
+            for places in (plain, chosen)
         )
-        return plain - chosen
+        return before - after
 
     n_units = int(cases.unit.max()) + 1
     draws = (rng.integers(0, n_units, n_units) for _ in range(n_resamples))

@@ -34,9 +34,9 @@ from expertload.evaluation import Evaluation, compare_evaluations
 from expertload.exceptions import ParameterError
 from expertload.operating_point.point import digits as point_digits
 from expertload.report import charts
-from expertload.report.charts import PartTable, part_tables
+from expertload.report.charts import PartTable
 from expertload.report.scale import Frame
-from expertload.report.slider import Mark, Stops, find_stops
+from expertload.report.slider import Stops, find_stops
 from expertload.significance import Comparison
 
 N_COLOURS, N_TABLE_ROWS = 7, 20
@@ -87,21 +87,28 @@ class ModelPart:
         """Whether there is a table of classes."""
         return self.table_of("class") is not None
 
-    @property
-    def marks(self) -> tuple[Mark, ...]:
-        """The stops with a label."""
-        return self.stops.marks
-
 
 def models_of_page(models: Mapping[str, Evaluation]) -> tuple[list[ModelPart], Frame]:
     """Return the parts of the page, and the frame that all curves share."""
-    evaluations = list(models.values())
-    stops = [find_stops(evaluation) for evaluation in evaluations]
-    frame = charts.coc_frame(evaluations, stops)
+    stops = [find_stops(evaluation) for evaluation in models.values()]
+    frame = charts.coc_frame(list(models.values()), stops)
     comparisons = compare_with_first(models)
     parts = [
-        _part(i, name, models[name], stops[i], frame, comparisons.get(name))
-        for i, name in enumerate(models)
+        ModelPart(
+            name=name,
+            colour=i % N_COLOURS,
+            dashes=i // N_COLOURS % 3,
+            evaluation=evaluation,
+            stops=own,
+            lines=charts.curve_lines(frame, evaluation),
+            in_words=charts.curve_in_words(name, own),
+            reliability=charts.reliability_figure(evaluation),
+            histogram=charts.histogram_figure(evaluation),
+            parts=charts.part_tables(i, evaluation, own),
+            table=_table(own),
+            comparison=comparisons.get(name),
+        )
+        for i, ((name, evaluation), own) in enumerate(zip(models.items(), stops, strict=True))
     ]
     return parts, frame
 
@@ -111,30 +118,6 @@ def compare_with_first(models: Mapping[str, Evaluation]) -> dict[str, Comparison
     first = next(iter(models.values()))
     same = {name: found for name, found in models.items() if found.saw_same_cases(first)}
     return {name: found for (name, _), found in compare_evaluations(same).items()}
-
-
-def _part(
-    index: int,
-    name: str,
-    evaluation: Evaluation,
-    stops: Stops,
-    frame: Frame,
-    comparison: Comparison | None,
-) -> ModelPart:
-    return ModelPart(
-        name=name,
-        colour=index % N_COLOURS,
-        dashes=index // N_COLOURS % 3,
-        evaluation=evaluation,
-        stops=stops,
-        lines=charts.curve_lines(frame, evaluation),
-        in_words=charts.curve_in_words(name, stops),
-        reliability=charts.reliability_figure(evaluation),
-        histogram=charts.histogram_figure(evaluation),
-        parts=part_tables(index, evaluation, stops),
-        table=_table(stops),
-        comparison=comparison,
-    )
 
 
 def _table(stops: Stops) -> list[TableRow]:
