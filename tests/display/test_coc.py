@@ -119,14 +119,14 @@ def test_an_estimator_ranked_by_another_confidence():
 
 
 def test_an_estimator_without_probabilities_is_refused_in_words():
-    with pytest.raises(ParameterError, match=r"a object without 'predict_proba'.*Hint"):
+    with pytest.raises(ParameterError, match="'estimator'.*'predict_proba'"):
         COCDisplay.from_estimator(object(), [[0.0]], [0])
 
     class Nameless:
         def predict_proba(self, X):
             return X
 
-    with pytest.raises(ParameterError, match="without 'classes_'"):
+    with pytest.raises(ParameterError, match="'estimator'.*'classes_'"):
         COCDisplay.from_estimator(Nameless(), [[0.5, 0.5]], [0])
 
 

@@ -141,7 +141,7 @@ def test_a_group_that_is_delegated_whole_comes_last():
 def test_groups_that_are_no_groups():
     with pytest.raises(ParameterError, match="identifier"):
         evaluate(Cases.from_correctness([1] * 2000, range(2000), groups=range(2000)))
-    with pytest.raises(ShapeError, match="group for each of 3 cases"):
+    with pytest.raises(ShapeError, match="'groups'"):
         evaluate(Cases.from_correctness([1, 0, 1], [0.1, 0.2, 0.3], groups=["a"]))
 
 
@@ -151,9 +151,9 @@ def test_comparison_is_the_paired_test_and_needs_the_same_cases():
     assert first.compare(second) == significance.aucoc_paired_test(
         Cases.from_predictions(y, a), Cases.from_predictions(y, b)
     )
-    with pytest.raises(ShapeError, match="labels that differ"):
+    with pytest.raises(ShapeError, match="labels"):
         first.compare(evaluate(Cases.from_predictions(y[::-1], b)))
-    with pytest.raises(ShapeError, match="weights that differ"):
+    with pytest.raises(ShapeError, match="weights"):
         first.compare(evaluate(Cases.from_predictions(y, b, sample_weight=np.ones(len(y)))))
     with pytest.raises(ShapeError, match="one row per case"):
         first.compare(evaluate(Cases.from_predictions(y[:9], b[:9])))

@@ -146,9 +146,9 @@ def test_ks_bounds_the_error_of_one_bin(cases, n_bins):
 
 def test_bad_options():
     cases = [1, 0], [0.5, 0.6]
-    with pytest.raises(ParameterError, match="'n_bins'.*whole number"):
+    with pytest.raises(ParameterError, match="'n_bins'"):
         metrics.expected_calibration_error(Cases.from_correctness(*cases), n_bins=2.5)
-    with pytest.raises(ParameterError, match="'strategy'.*'mass', 'width'"):
+    with pytest.raises(ParameterError, match="'strategy'"):
         metrics.expected_calibration_error(Cases.from_correctness(*cases), strategy="uniform")
-    with pytest.raises(ProbabilityError, match="pass 0.9 for 90 %"):
+    with pytest.raises(ProbabilityError, match="'confidence'"):
         metrics.kolmogorov_smirnov_error(Cases.from_correctness([1, 0], [90, 50]))

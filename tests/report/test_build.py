@@ -125,7 +125,7 @@ def test_old_file_survives_a_failure(tmp_path, models, monkeypatch):
         build_report(models, path=path, expert_accuracy=97)
     with pytest.raises(ParameterError, match="evaluate"):
         build_report({"a": 3}, path=path)
-    with pytest.raises(ParameterError, match="at least one name"):
+    with pytest.raises(ParameterError, match="'models'"):
         build_report({}, path=path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

@@ -113,7 +113,7 @@ def test_percentiles_of_a_known_distribution():
 
 def test_bad_options_and_metrics_are_refused():
     y_true, y_proba = model(20)
-    with pytest.raises(ParameterError, match="'n_resamples'.*at least 2"):
+    with pytest.raises(ParameterError, match="'n_resamples'"):
         sig.bootstrap_interval(Cases.from_predictions(y_true, y_proba), n_resamples=1)
     with pytest.raises(ParameterError, match="random_state"):
         sig.bootstrap_interval(Cases.from_predictions(y_true, y_proba), random_state="seed")

@@ -269,9 +269,9 @@ def test_tiny_influences_do_not_underflow():
 def test_too_few_cases_and_bad_levels_are_refused():
     with pytest.raises(InsufficientDataError, match="At least 2 cases are needed. Got 1"):
         sig.aucoc_interval(Cases.from_correctness([1], [0.5]))
-    with pytest.raises(InsufficientDataError, match="Got 1"):
+    with pytest.raises(InsufficientDataError, match="2 cases"):
         sig.aucoc_interval(Cases.from_correctness([1, 0], [0.5, 0.6], sample_weight=[0, 2]))
-    with pytest.raises(ParameterError, match=r"in \(0, 1\).*pass 0.95 for 95 %"):
+    with pytest.raises(ParameterError, match="'confidence_level'"):
         sig.aucoc_interval(Cases.from_correctness([1, 0], [0.5, 0.6]), confidence_level=95)
     with pytest.raises(ShapeError, match="first_model: 2, second_model: 3"):
         sig.aucoc_paired_test(
