@@ -108,16 +108,14 @@ def test_the_sentence_says_what_is_saved_and_how_surely():
 
 @pytest.mark.slow
 def test_folds_keep_clusters_together(monkeypatch):
-    from expertload.evaluation.choose_confidence import _LabelledCases
-
     seen = []
-    real = _LabelledCases.take
+    real = Cases.take
 
     def take(cases, rows):
         seen.append((set(cases.unit[rows]), set(cases.unit[~rows])))
         return real(cases, rows)
 
-    monkeypatch.setattr(_LabelledCases, "take", take)
+    monkeypatch.setattr(Cases, "take", take)
     y_true, y_proba = two_kinds()
     patients = np.arange(600) // 4
     choice = quick(y_true, y_proba, clusters=patients, scores=["correctness"])
