@@ -80,9 +80,9 @@ class ChallengerMonitor(StreamEvidence):
 
     @property
     def _then(self) -> BoolArray:
-        """What the new model accepts: at `threshold`, or at the first one that is tested."""
-        first = float(self.thresholds[np.flatnonzero(self._granted)[0]])
-        threshold = self.threshold if self.is_certified else first
+        """What the new model accepts: at `threshold`, or at the one nearest to being certified."""
+        nearest = float(self.thresholds[np.argmax(self._highest * self._granted)])
+        threshold = self.threshold if self.is_certified else nearest
         return reaches(self._column("confidence"), threshold)
 
     @property
@@ -92,7 +92,7 @@ class ChallengerMonitor(StreamEvidence):
 
     @property
     def load_then(self) -> float | None:
-        """The share delegated at `threshold`, or until there is one at the first that is tested."""
+        """The share delegated at `threshold`, or at the one that is nearest to being certified."""
         return 1 - float(self._then.mean()) if self.n_cases else None
 
     @property

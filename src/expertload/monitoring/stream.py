@@ -283,6 +283,12 @@ class StreamEvidence:
         together = np.broadcast_to(errors, accepted.shape)
         return advance(capital, together, weights, bets=bets, blocks=1)[1]
 
+    @property
+    def _highest(self) -> FloatArray:
+        """The highest evidence so far at each threshold."""
+        highest: FloatArray = self._paths.max(axis=1, initial=1.0)
+        return highest
+
     def _scaled(self, evidence: FloatArray) -> FloatArray:
         """Return the largest evidence, each scaled by the part of the level at its threshold."""
         scaled: FloatArray = (evidence.T * self._granted).max(axis=-1) * self.needed_evidence
@@ -291,7 +297,7 @@ class StreamEvidence:
     @property
     def evidence(self) -> float:
         """The highest evidence that the promise is kept, on a scale where 1 / alpha is enough."""
-        return float(self._scaled(self._paths.max(axis=1, initial=1.0)))
+        return float(self._scaled(self._highest))
 
     def history(self) -> FloatArray:
         """Return `evidence` after each case that is read, with the labels of today."""
@@ -301,7 +307,7 @@ class StreamEvidence:
     @property
     def certified(self) -> FloatArray:
         """The thresholds at which the promise is shown, strict to loose; they hold together."""
-        runs = descend_from(1 / self._paths.max(axis=1, initial=1.0), self._granted)
+        runs = descend_from(1 / self._highest, self._granted)
         return np.concatenate([self.thresholds[run.begin :][: run.n_passed] for run in runs])
 
     @property
