@@ -96,6 +96,8 @@ def label_range_error(
     hint: str = "pass ignore_index=... for the number that marks positions without a label",
 ) -> LabelError:
     """Return the error for class numbers without a column of logits."""
+    if low > 0 and high == n_classes:
+        hint = "class numbers start at 0: pass target - 1"
     wanted = f"must hold class numbers from 0 to {n_classes - 1}"
     return LabelError(message("target", wanted, f"numbers from {low} to {high}", hint))
 

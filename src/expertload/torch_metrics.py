@@ -41,6 +41,8 @@ with needs_extra("torch", "expertload.torch_metrics"):
     from torchmetrics import Metric
     from torchmetrics.utilities.data import dim_zero_cat
 
+    from expertload.losses.base import warn_of_probabilities
+
 __all__ = ["AUCOC", "COC", "LoadAtAccuracy", "not_padding"]
 
 SOFTENING = 1e-4
@@ -136,6 +138,7 @@ class _CaseMetric(Metric):
         batch = _in_rows(batch)
         _check_layout(batch)
         if self.logits:
+            warn_of_probabilities(batch["preds"])
             batch["preds"] = _probabilities(batch["preds"])
         mask = batch.pop("valid", None)
         if self.ignore_index is not None:
@@ -465,11 +468,7 @@ def _probabilities(logits: Tensor) -> Tensor:
 
 
 def _check_values(preds: Tensor, target: Tensor) -> None:
-    """Raise for values out of range.
-
-    One check, with one wait for the device, decides whether anything is wrong (NaN fails every
-    comparison). Only then are values copied to the host, where the library's checks raise.
-    """
+    """Raise for values out of range, after one check with one wait for the device."""
     if target.numel() == 0:
         return
     n_classes = 2 if preds.ndim == 1 else max(preds.shape[1], 2)

@@ -23,7 +23,9 @@ from expertload.losses import (
     AUCOCUpperBoundLoss,
     aucoc_loss,
     aucoc_upper_bound_loss,
+    build_loss,
 )
+from expertload.losses.base import _warn_once
 
 PAPER = {"smoothing": "probability"}
 REFLECTED = {**PAPER, "boundary": "reflect"}
@@ -147,12 +149,32 @@ def test_gradient_flows_on_to_parameters_beside_cross_entropy():
     assert (both - model.weight.grad).abs().max() > 1e-4
 
 
+def test_without_options_it_is_the_paper_s_loss():
+    logits, target = batch()
+    papers = aucoc_loss(logits, target, smoothing="probability")
+    built = build_loss("ce+aucoc").parts(logits, target).secondary
+    assert aucoc_loss(logits, target) == AUCOCLoss()(logits, target) == built == papers
+
+
+def test_probabilities_instead_of_logits_warn_once():
+    logits, target = batch()
+    _warn_once.cache_clear()
+    with pytest.warns(UserWarning, match="look like probabilities"):
+        aucoc_loss(logits.softmax(1), target)
+    aucoc_loss(logits.softmax(1), target)  # another warning would be an error here
+
+
+def test_class_numbers_that_start_at_one_are_told_so():
+    with pytest.raises(LabelError, match="pass target - 1"):
+        aucoc_loss(torch.zeros(3, 10), torch.tensor([1, 4, 10]))
+
+
 def test_function_and_module_are_one():
     logits, target = batch()
     options = {"bandwidth": 0.1, **REFLECTED}
     module = AUCOCLoss(**options)
     assert module(logits, target) == aucoc_loss(logits, target, **options)
-    assert repr(module) == "AUCOCLoss(bandwidth=0.1, boundary='reflect', smoothing='probability')"
+    assert repr(module) == "AUCOCLoss(bandwidth=0.1, boundary='reflect')"
     assert repr(AUCOCLoss()) == "AUCOCLoss()"
     assert AUCOCLoss()(logits, target) == aucoc_loss(logits, target)
     assert repr(AUCOCUpperBoundLoss()) == "AUCOCUpperBoundLoss()"
@@ -443,9 +465,9 @@ def test_bad_batches_are_named(loss, logits, target, error, words):
         ({"correctness": "soft"}, "'correctness'"),
         ({"bandwidth": "wide"}, "'scott', 'silverman'"),
         ({"bandwidth": 0.0}, "'bandwidth'"),
-        ({"bandwidth": float("nan")}, "at least 0.01"),
-        ({"bandwidth": float("nan"), **PAPER}, "at least 0.0001"),
-        ({"boundary": "reflect"}, "smoothing='probability'"),
+        ({"bandwidth": float("nan"), "smoothing": "log_odds"}, "at least 0.01"),
+        ({"bandwidth": float("nan")}, "at least 0.0001"),
+        ({"boundary": "reflect", "smoothing": "log_odds"}, "no ends to reflect"),
         ({"bandwidth": True}, "a number"),
         ({"boundary": "mirror"}, "'boundary'"),
         ({"method": "quick"}, "'method'"),

@@ -211,3 +211,14 @@ def test_a_level_next_to_one_is_not_said_to_be_one():
         confidence_level=1 - 1e-7,
     )
     assert point.guarantee.startswith("With 0.999999 confidence, ")
+
+
+def test_columns_in_another_order_are_suspected():
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.full(5, 0.1), size=500)
+    y_true = (proba.cumsum(axis=1) > rng.random((500, 1))).argmax(axis=1)
+    swapped = op.certify(y_true, proba[:, ::-1], target_accuracy=0.95)
+    assert "may be in another order" in swapped.guarantee
+    assert "A target of" not in swapped.guarantee
+    few = op.certify(y_true, proba, target_accuracy=0.999)
+    assert "another order" not in few.guarantee

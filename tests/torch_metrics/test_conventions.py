@@ -13,6 +13,7 @@ from expertload.exceptions import (
     ProbabilityError,
     ShapeError,
 )
+from expertload.losses.base import _warn_once
 from expertload.torch_metrics import AUCOC, COC
 
 
@@ -119,3 +120,17 @@ def test_a_label_out_of_range_points_at_both_ways_to_leave_it_out():
 def test_a_float_target_points_at_whole_numbers():
     with pytest.raises(DataTypeError, match=r"target.*whole numbers.*Hint: .*\.long\(\)"):
         AUCOC().update(torch.tensor([0.2, 0.9]), torch.tensor([0.0, 1.0]))
+
+
+def test_labels_that_start_at_one_are_not_taken_for_an_ignored_index():
+    proba, target = batch()
+    with pytest.raises(LabelError, match="pass target - 1"):
+        AUCOC().update(proba, target.clamp_min(1).where(target > 0, proba.shape[1]))
+
+
+def test_probabilities_given_as_logits_warn_once():
+    proba, target = batch()
+    _warn_once.cache_clear()
+    with pytest.warns(UserWarning, match="look like probabilities"):
+        AUCOC(logits=True).update(proba, target)
+    AUCOC(logits=True).update(proba, target)  # another warning would be an error here

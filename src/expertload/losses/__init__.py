@@ -13,7 +13,7 @@ with needs_extra("torch", "expertload.losses"):
         aucoc_loss,
         aucoc_upper_bound_loss,
     )
-    from expertload.losses.build import CombinedLoss, LossParts, build_loss
+    from expertload.losses.build import LOSS_NAMES, CombinedLoss, LossParts, build_loss
     from expertload.losses.calibration import (
         ConfidencePenalty,
         MMCELoss,
@@ -40,6 +40,7 @@ with needs_extra("torch", "expertload.losses"):
     )
 
 __all__ = [
+    "LOSS_NAMES",
     "AUCOCLoss",
     "AUCOCUpperBoundLoss",
     "AdaptiveFocalLoss",

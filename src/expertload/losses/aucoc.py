@@ -76,7 +76,7 @@ def aucoc_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
     >>> from expertload.losses import aucoc_loss
     >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0], [0.0, 3.0]])
     >>> round(aucoc_loss(logits, torch.tensor([0, 1, 1, 1])).item(), 4)
-    0.4505
+    0.8388
     """
     return AUCOCLoss(**options).forward(logits, target)
 
@@ -127,11 +127,10 @@ class _AreaLoss(LossModule):
 class AUCOCLoss(_AreaLoss):
     """Negative logarithm of the area under the COC curve of a batch.
 
-    Confidences are smoothed by a Gaussian kernel, and the expert load is held fixed when
-    differentiating. With ``smoothing="probability"`` value and gradient are those of the paper; by
-    default the same formulas are applied to log odds, whose kernels are not cut off at a confidence
-    of 1. As the paper found, the loss works best together with one that is faster to optimise, such
-    as cross-entropy. It is called with logits and target; see `aucoc_loss`.
+    Without options, value and gradient are those of the paper: confidences are smoothed by a
+    Gaussian kernel, and the expert load is held fixed when differentiating. As the paper found, the
+    loss works best together with one that is faster to optimise, such as cross-entropy. It is
+    called with logits and target; see `aucoc_loss`.
 
     Parameters
     ----------
@@ -158,10 +157,10 @@ class AUCOCLoss(_AreaLoss):
     gradient : {"both", "correctness", "ranking"}
         Which part of the gradient to keep: the part that raises the probability of the true class,
         the part that orders samples by confidence, or both. The value is the same.
-    smoothing : {"log_odds", "probability"}
-        The scale in which confidences are smoothed: the log odds of the top class, or its
-        probability, as in the paper. The kernel of a probability extends beyond 1 and cannot
-        distinguish confidences near 1. Log odds are unbounded, so a confident error counts.
+    smoothing : {"probability", "log_odds"}
+        The scale in which confidences are smoothed: the probability of the top class, as in the
+        paper, or its log odds. The kernel of a probability extends beyond 1 and cannot distinguish
+        confidences near 1. Log odds are unbounded, so a confident error counts.
 
     Notes
     -----
@@ -176,9 +175,11 @@ class AUCOCLoss(_AreaLoss):
     >>> import torch
     >>> from expertload.losses import AUCOCLoss
     >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0], [0.0, 3.0]])
-    >>> loss = AUCOCLoss(smoothing="probability")  # the paper's own
-    >>> round(loss(logits, torch.tensor([0, 1, 1, 1])).item(), 4)
+    >>> target = torch.tensor([0, 1, 1, 1])
+    >>> round(AUCOCLoss()(logits, target).item(), 4)  # the paper's loss
     0.8388
+    >>> round(AUCOCLoss(smoothing="log_odds")(logits, target).item(), 4)
+    0.4505
     """
 
     def __init__(
@@ -192,7 +193,7 @@ class AUCOCLoss(_AreaLoss):
         check_finite: bool = False,
         sync_distributed: bool = False,
         gradient: str = "both",
-        smoothing: str = "log_odds",
+        smoothing: str = "probability",
     ) -> None:
         kernel = Kernel(bandwidth, boundary, method, smoothing)
         super().__init__(kernel, ignore_index, check_finite, sync_distributed)
@@ -259,8 +260,7 @@ def aucoc_upper_bound_loss(logits: Tensor, target: Tensor, **options: Any) -> Te
     >>> target = torch.tensor([0, 1, 1, 1])
     >>> round(aucoc_upper_bound_loss(logits, target).item(), 4)
     0.8655
-    >>> exact = aucoc_loss(logits, target, smoothing="probability")
-    >>> bool(exact <= aucoc_upper_bound_loss(logits, target))
+    >>> bool(aucoc_loss(logits, target) <= aucoc_upper_bound_loss(logits, target))
     True
     """
     return AUCOCUpperBoundLoss(**options).forward(logits, target)

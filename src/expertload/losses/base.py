@@ -36,7 +36,9 @@ constants, so there is no second derivative.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -53,6 +55,11 @@ ONE_COLUMN = (
     "for the single logit of a binary task, pass torch.cat((torch.zeros_like(logits), logits), 1) "
     "and target.long()"
 )
+NOT_LOGITS = (
+    "The logits look like probabilities: no number is negative, and the rows sum to one. Hint: "
+    "pass the output of the last layer, before the softmax."
+)
+ROWS_TO_LOOK_AT = 64
 # Soft targets of half precision sum to one within this.
 SOFT_SUM_TOLERANCE = 1e-2
 # A sum of odds is exact to rounding down to here; below, they vanish one by one.
@@ -226,6 +233,25 @@ def _check_range(labels: Tensor, n_classes: int) -> None:
         raise label_range_error(low, high, n_classes, **hints)
 
 
+def warn_of_probabilities(logits: Tensor) -> None:
+    """Warn once if logits look like probabilities: none is negative, and rows sum to one.
+
+    Only some rows are looked at, and only on the CPU, where that costs no waiting.
+    """
+    if logits.device.type != "cpu" or logits.ndim < 2 or min(logits.shape[:2]) < 2:
+        return
+    some = logits.detach()[:ROWS_TO_LOOK_AT].to(at_least_float32(logits.dtype))
+    is_open = (some > 0) & (some < 1)  # rows of ones and zeros may well be made-up logits
+    sums_to_one = (some.sum(1) - 1).abs() < SOFT_SUM_TOLERANCE
+    if bool((some >= 0).all() & is_open.any() & sums_to_one.all()):
+        _warn_once(NOT_LOGITS)
+
+
+@cache
+def _warn_once(text: str) -> None:
+    warnings.warn(text, stacklevel=4)
+
+
 def _check_soft_target(target: Tensor) -> None:
     """Raise unless the target holds probabilities of the classes."""
     if target.device.type != "cpu" or not target.numel():
@@ -302,6 +328,7 @@ def confidence_loss(
     _check_tensors(logits, target)
     if any_target:
         logits, target = _two_columns(logits, target)
+        warn_of_probabilities(logits)
     keep = None
     if any_target and target.is_floating_point() and target.shape == logits.shape:
         _check_logits(logits)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
-from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -44,7 +43,7 @@ SECONDARY: Mapping[str, Factory] = {
     "mmce": MMCELoss,
     "savuc": SoftAvUCLoss,
     "sece": SoftECELoss,
-    "aucoc": partial(AUCOCLoss, smoothing="probability"),  # as in the paper's tables
+    "aucoc": AUCOCLoss,
     "aucoc_upper_bound": AUCOCUpperBoundLoss,
     "confidence_penalty": ConfidencePenalty,
     "crl": CorrectnessRankingLoss,

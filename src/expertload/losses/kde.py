@@ -366,7 +366,7 @@ class Kernel:
         if self.in_log_odds and self.boundary == "reflect":
             raise incompatible_options_error(
                 "smoothing='log_odds' and boundary='reflect'",
-                "log odds have no ends to reflect at; pass smoothing='probability' too",
+                "log odds have no ends to reflect at",
             )
 
     @property

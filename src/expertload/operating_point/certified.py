@@ -68,6 +68,14 @@ class Advice(Protocol):
         """A lower target that would have been certified."""
 
 
+# Confident answers of which most are wrong, before the order of columns is suspected.
+ENOUGH_TO_SUSPECT = 20
+MOSTLY_WRONG = (
+    "No lower target makes sense: most of the confident answers are wrong. Hint: the columns of "
+    "probabilities may be in another order than the classes; pass labels=..., their classes."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CertifiedPoint(OperatingPoint):
     """An operating point with a guarantee, or with the reason why there is none.
@@ -323,6 +331,14 @@ class CertifiedPoint(OperatingPoint):
         return f" ({quantity(errors)} of the {quantity(accepted)} most confident wrong)"
 
     @property
+    def _is_mostly_wrong(self) -> bool:
+        """Whether most answers of the first test are wrong, and it had enough of them to tell."""
+        if self.ladder is None or self.ladder.first is None or self.risk in TEAM_RISKS:
+            return False
+        steps, first = self.ladder.steps, self.ladder.first
+        return bool(2 * steps.n_errors[first] > steps.n_accepted[first] >= ENOUGH_TO_SUSPECT)
+
+    @property
     def _more_cases(self) -> str:
         if self.sufficient_cases is None:
             return ""
@@ -337,6 +353,8 @@ class CertifiedPoint(OperatingPoint):
     def _lower_target(self) -> str:
         if self.advice is None:
             return ""
+        if self._is_mostly_wrong:
+            return MOSTLY_WRONG
         if self.target_within_reach is None:
             return "No lower target that was tried is within reach of these data."
         return (
