@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -254,6 +257,80 @@ def test_fit_sets_cases_aside_with_their_groups(data):
     points = model.operating_point_.points
     assert set(points) == {0, 1}
     assert sum(point.n_cases for point in points.values()) == 250
+
+
+def patients(rng, n_patients, noise=0.0):
+    """Five nearly identical rows of each patient, whose label no feature tells."""
+    patient = np.repeat(np.arange(n_patients), 5)
+    X = rng.normal(size=(n_patients, 4))[patient] + noise * rng.normal(size=(len(patient), 4))
+    y = (rng.random(n_patients) < 0.5 + 0.2 * np.sign(X[::5, 0])).astype(int)[patient]
+    return X, y, patient
+
+
+@pytest.mark.simulation
+def test_cases_of_patients_keep_the_promise_if_they_are_named():
+    """And the control: split and certified case by case, a forest only remembers patients."""
+    rng, broken, remembered = np.random.default_rng(0), 0, 0
+    for seed in range(20):
+        X, y, patient = patients(rng, 200, noise=0.01)
+        new_X, new_y, _ = patients(rng, 400, noise=0.01)
+        forest = RandomForestClassifier(30, random_state=seed)
+        model = DelegatingClassifier(forest, target_accuracy=0.95, random_state=seed)
+        for clusters in (patient, None):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DelegatingClassifierWarning)
+                answers = model.fit(X, y, clusters=clusters).predict(new_X)
+            decided = answers != model.delegate_label_
+            misses = decided.any() and (answers == new_y)[decided].mean() < 0.9
+            broken += clusters is not None and misses
+            remembered += clusters is None and misses
+    assert broken <= 3
+    assert remembered >= 15
+
+
+def test_clusters_are_split_whole_and_certified():
+    rng = np.random.default_rng(0)
+    X, y, patient = patients(rng, 300, noise=0.1)
+    y = (X[:, 0] > 0).astype(int)
+    seen = []
+
+    class Remembers(LogisticRegression):
+        def fit(self, X, y, sample_weight=None):
+            seen.append({tuple(row) for row in X})
+            return super().fit(X, y, sample_weight)
+
+    model = DelegatingClassifier(Remembers(), target_accuracy=0.8, random_state=0)
+    model.fit(X, y, clusters=patient)
+    fitted = np.array([tuple(row) in seen[0] for row in X])
+    assert set(patient[fitted]).isdisjoint(patient[~fitted])
+    assert len(set(patient[~fitted])) == 75
+    assert model.operating_point_.clusters == "all_cases"
+    model.calibrate(X[~fitted], y[~fitted], clusters=patient[~fitted])
+    assert "independent clusters" in model.operating_point_.guarantee
+
+
+def test_repeated_feature_rows_are_named():
+    X, _, _ = patients(np.random.default_rng(0), 200)
+    y = (X[:, 0] > 0).astype(int)
+    model = DelegatingClassifier(LogisticRegression(), target_accuracy=0.6, random_state=0)
+    with pytest.warns(DelegatingClassifierWarning, match="800 of 1000 feature rows repeat"):
+        model.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X + 0.01 * np.random.default_rng(1).normal(size=X.shape), y)
+
+
+def test_clusters_are_routed_through_a_cross_validation():
+    X, _, patient = patients(np.random.default_rng(0), 200, noise=0.1)
+    y = (X[:, 0] > 0).astype(int)
+    with sklearn.config_context(enable_metadata_routing=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few cases: nothing may be certified
+        model = DelegatingClassifier(LogisticRegression(), target_accuracy=0.6, random_state=0)
+        model.set_fit_request(clusters=True)
+        found = cross_validate(
+            model, X, y, params={"clusters": patient}, return_estimator=True, cv=3
+        )
+    assert {each.operating_point_.clusters for each in found["estimator"]} == {"all_cases"}
 
 
 def test_a_quarter_is_set_aside_by_default_and_a_pipeline_needs_no_more(data):

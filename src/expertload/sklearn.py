@@ -18,6 +18,7 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -33,6 +34,7 @@ from expertload._answers import (
     selectable,
 )
 from expertload._check import (
+    as_array,
     as_floats,
     check_fraction,
     check_same_length,
@@ -57,8 +59,8 @@ from expertload.operating_point.point import names_in_a_policy
 
 with needs_extra("sklearn", "expertload.sklearn"):
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-    from sklearn.model_selection import train_test_split
-    from sklearn.utils import get_tags
+    from sklearn.model_selection import GroupShuffleSplit, train_test_split
+    from sklearn.utils import _safe_indexing, get_tags, indexable
     from sklearn.utils.metadata_routing import UNUSED
     from sklearn.utils.metaestimators import available_if
     from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -76,10 +78,27 @@ __all__ = [
 ]
 
 AUTO_CALIBRATION_SIZE = 0.25
+# If a larger share of feature rows repeats another, cases may belong together.
+REPEATED_SHARE = 0.05
 
 
 class DelegatingClassifierWarning(UserWarning):
-    """Nothing could be certified, so every case is delegated; the message says what would help."""
+    """Nothing could be certified, or cases may not be independent; the message says what helps."""
+
+
+def _warn_of_repeats(X: Any) -> None:
+    """Warn if feature rows repeat, as they do for several cases of one patient."""
+    rows = np.asarray(X) if hasattr(X, "__array__") or isinstance(X, list) else np.empty(0)
+    if rows.ndim != 2 or rows.dtype.kind not in "biuf" or not rows.size:
+        return
+    n_repeated = len(rows) - len({row.tobytes() for row in np.ascontiguousarray(rows)})
+    if n_repeated > REPEATED_SHARE * len(rows):
+        warnings.warn(
+            f"{n_repeated} of {len(rows)} feature rows repeat another one. If they are cases of "
+            "the same patient or customer, the promise does not hold without clusters=.",
+            DelegatingClassifierWarning,
+            stacklevel=3,
+        )
 
 
 def _gives_probabilities(self: DelegatingClassifier) -> bool:
@@ -175,6 +194,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         sample_weight: ArrayLike | None = None,
         *,
         groups: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
     ) -> Self:
         """Fit the model, and calibrate it on the cases that ``calibration_size`` sets aside.
 
@@ -184,29 +204,52 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             Features and classes.
         sample_weight : array-like of shape (n_cases,), optional
             Passed on to the model's ``fit``; the calibration counts cases.
-        groups : array-like of shape (n_cases,), optional
-            As in `calibrate`.
+        groups, clusters : array-like of shape (n_cases,), optional
+            As in `calibrate`. Cases of one cluster are never on both sides of the split.
         """
-        y, groups = selectable(y), selectable(groups)
+        y, groups, clusters = selectable(y), selectable(groups), selectable(clusters)
         self._check_options(y)
-        check_same_order(X=X, y=y, sample_weight=sample_weight, groups=groups)
+        rows = {"sample_weight": sample_weight, "groups": groups, "clusters": clusters}
+        check_same_order(X=X, y=y, **rows)
         for attribute in ("operating_point_", "expert_load_", "feature_names_in_"):
             self.__dict__.pop(attribute, None)  # of an earlier model
         size = self.calibration_size
         if size is None:
             return self._fit_model(X, y, sample_weight)
-        given = {"y": y, "sample_weight": sample_weight, "groups": groups}
-        given = {name: values for name, values in given.items() if values is not None}
-        # Not stratified: the promise is about cases as they come, including rare classes.
-        aside_size = AUTO_CALIBRATION_SIZE if isinstance(size, str) else size
-        parts = train_test_split(
-            X, *given.values(), test_size=aside_size, random_state=self.random_state
+        given = {"X": X, "y": y, **{k: v for k, v in rows.items() if v is not None}}
+        arrays = dict(zip(given, indexable(*given.values()), strict=True))
+        fit, aside = (
+            {name: _safe_indexing(values, part) for name, values in arrays.items()}
+            for part in self._split(len(arrays["y"]), clusters)
         )
-        fitting, aside = (dict(zip(["X", *given], parts[i::2], strict=True)) for i in (0, 1))
-        self._fit_model(fitting["X"], fitting["y"], fitting.get("sample_weight"))
-        return self._certify(aside["X"], aside["y"], aside.get("groups"))
+        self._fit_model(fit["X"], fit["y"], fit.get("sample_weight"))
+        if clusters is None:
+            _warn_of_repeats(X)
+        return self._certify(aside["X"], aside["y"], aside.get("groups"), aside.get("clusters"))
 
-    def calibrate(self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None) -> Self:
+    def _split(self, n_cases: int, clusters: ArrayLike | None) -> tuple[AnyArray, AnyArray]:
+        """Return the rows to fit and those set aside, whole clusters if there are any.
+
+        Not stratified: the promise is about cases as they come, including rare classes.
+        """
+        size = AUTO_CALIBRATION_SIZE if self.calibration_size == "auto" else self.calibration_size
+        rows = np.arange(n_cases)
+        if clusters is None:
+            fit, aside = train_test_split(rows, test_size=size, random_state=self.random_state)
+            return fit, aside
+        share = size / n_cases if isinstance(size, Integral) else size
+        split = GroupShuffleSplit(n_splits=1, test_size=share, random_state=self.random_state)
+        fit, aside = next(split.split(rows, groups=as_array(clusters, "clusters")))
+        return fit, aside
+
+    def calibrate(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+    ) -> Self:
         """Certify a threshold on cases the model was neither fitted nor tuned on.
 
         Parameters
@@ -217,12 +260,18 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             The site, device, ... of each case. A threshold is then certified for every group, and
             ``predict`` and ``decide`` need the groups of new cases; cases of other groups are
             delegated.
+        clusters : array-like of shape (n_cases,), optional
+            The patient, customer, ... of each case. Cases of one cluster need not be independent,
+            and none of theirs may have been used to fit the model. Without clusters the promise
+            holds only if all cases are independent.
         """
         if not hasattr(self, "estimator_"):
             check_is_fitted(self.estimator)
             self._set_model(self.estimator)
-        check_same_order(X=X, y=y, groups=groups)
-        return self._certify(X, y, groups)
+        check_same_order(X=X, y=y, groups=groups, clusters=clusters)
+        if clusters is None:
+            _warn_of_repeats(X)
+        return self._certify(X, y, groups, clusters)
 
     def predict(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> AnyArray:
         """Return the class of each case, or ``delegate_label_`` if an expert should decide."""
@@ -300,10 +349,12 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
                 setattr(self, attribute, getattr(model, attribute))
         return self
 
-    def _certify(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> Self:
+    def _certify(
+        self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None, clusters: ArrayLike | None
+    ) -> Self:
         answers = self._answers(X)
         right = right_answers(answers.labels, y)
-        cases = Cases.from_correctness(right, answers.confidence, groups=groups)
+        cases = Cases.from_correctness(right, answers.confidence, groups=groups, clusters=clusters)
         options: dict[str, Any] = {
             name: getattr(self, name) for name in ("target_accuracy", "confidence_level", "method")
         }

@@ -231,6 +231,24 @@ def test_cases_that_belong_together(run, table, tmp_path):
     assert "has 500 distinct values for 1999 cases" in run("evaluate", "gaps.csv").stderr
 
 
+@pytest.mark.parametrize("column", ["Kundennr", "customer_id", "case_no", "memberNo", "client"])
+def test_any_identifier_that_repeats_is_named(run, tmp_path, column):
+    rows = {**predictions(200), column: np.array([f"k{i // 2}" for i in range(200)])}
+    write(
+        tmp_path / "claims.csv",
+        {**rows, "scan_no": np.arange(200)} if column != "case_no" else rows,
+    )
+    warned = run("evaluate", "claims.csv").stderr
+    assert f"'{column}' of claims.csv has 100 distinct values for 200 cases" in warned
+
+
+@pytest.mark.parametrize("column", ["scanner_no", "grid", "note", "paid", "customer_type"])
+def test_other_columns_are_not_taken_for_identifiers(run, tmp_path, column):
+    rows = {**predictions(200), column: np.arange(200) % 7}
+    write(tmp_path / "claims.csv", rows)
+    assert "Warning" not in run("evaluate", "claims.csv").stderr
+
+
 def test_several_targets_are_certified_at_once(run, file):
     text = " ".join(
         run("evaluate", file, "--target-accuracy", 0.9, "--target-accuracy", 0.8).stdout.split()

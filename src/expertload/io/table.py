@@ -8,6 +8,7 @@ each of two models must not be counted twice.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -33,6 +34,17 @@ CLUSTERS = (
     *("patient", "patient_id", "subject", "subject_id"),
     *("participant_id", "person_id", "visit_id", "document_id"),
 )
+# Other columns that may name who a case belongs to: customer_id, Kundennr, case_no, memberNo.
+NUMBERED = re.compile(
+    r"(?i:(?:^|[_\-. ])(?:id|no|nr|num|number|nummer|key)\.?$|nr$|nummer$)|[a-z](?:Id|ID|Nr|No)$"
+)
+BELONGS_TO = re.compile(
+    r"patient|subject|participant|person|visit|document|customer|client|member|household|account"
+    r"|user|kunde|mandant",
+    re.IGNORECASE,
+)
+# With fewer distinct values, such a column names devices or sites, and not who is concerned.
+FEWEST_CLUSTERS = 20
 # The fields with one value per case.
 ROW_WISE = (
     *("place", "y_proba", "target", "correct", "confidence", "weight"),
@@ -132,7 +144,8 @@ class PredictionsTable:
             return ""
         named = [cluster for cluster in self.clusters.tolist() if cluster is not None]
         n_clusters = len(set(named))
-        if n_clusters == len(named):
+        fewest = 1 if column.lower() in CLUSTERS else FEWEST_CLUSTERS
+        if not fewest <= n_clusters < len(named):
             return ""
         return (
             f"The column '{column}' of {self.where} has {n_clusters} distinct values for "
@@ -326,11 +339,18 @@ def find_identity(
     available: Sequence[str], wanted: Identity, taken: Collection[str], where: str
 ) -> Identity:
     """Return the columns that identify rows; columns already used for another role are skipped."""
-    return Identity(
-        identifier=_find(available, IDENTIFIERS, wanted.identifier, taken, where),
-        model=_find(available, MODELS, wanted.model, taken, where),
-        cluster=_find(available, CLUSTERS, wanted.cluster, taken, where),
-    )
+    identifier = _find(available, IDENTIFIERS, wanted.identifier, taken, where)
+    model = _find(available, MODELS, wanted.model, taken, where)
+    cluster = _find(available, CLUSTERS, wanted.cluster, taken, where)
+    if cluster is None and wanted.cluster is None:
+        cluster = _likely_cluster([c for c in available if c not in {*taken, identifier, model}])
+    return Identity(identifier=identifier, model=model, cluster=cluster)
+
+
+def _likely_cluster(available: Sequence[str]) -> str | None:
+    """Return a column named like an identifier, rather of a person or thing than of a case."""
+    likely = [c for c in available if NUMBERED.search(c) or BELONGS_TO.fullmatch(c)]
+    return next((c for c in likely if BELONGS_TO.search(c)), likely[0] if likely else None)
 
 
 def find_split(available: Sequence[str], taken: Collection[str], where: str) -> str | None:
