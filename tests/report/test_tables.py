@@ -50,7 +50,8 @@ def shown(seen, kind):
 
 def slow(evaluation, member, name, threshold):
     """A part at a threshold, case by case."""
-    correct, confidence, weight, _ = evaluation.cases
+    cases = evaluation.cases
+    correct, confidence, weight = cases.correct, cases.confidence, cases.weight
     inside = np.array([each == name for each in member])
     weight = np.ones(len(correct)) if weight is None else weight
     taken = inside & (confidence >= threshold) & (weight > 0)
