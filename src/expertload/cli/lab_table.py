@@ -39,6 +39,14 @@ def table(
             "--ensembles", help="Also show the mean probability over the seeds of each loss."
         ),
     ] = False,
+    as_published: Annotated[
+        bool,
+        typer.Option(
+            "--as-published",
+            help="Compute AUCOC, loads, KS and class-wise ECE as the authors' code does, and "
+            "calibrate by their grid of temperatures, to compare with the published figures.",
+        ),
+    ] = False,
     save_rows: Annotated[
         Path | None,
         typer.Option(
@@ -58,7 +66,7 @@ def table(
     from expertload.lab.results.rows import collect, write_rows
     from expertload.lab.results.tables import make_table
 
-    rows = collect(_find(runs))
+    rows = collect(_find(runs), as_published=as_published)
     if ensembles:
         rows += collect_ensembles(_find(runs))
     text = make_table(
@@ -74,6 +82,8 @@ def table(
         what = "runs that are done" if not rows else f"results for --kind {kind}"
         console(stderr=True).print(f"There are no {what} in {_find(runs)}.")
         raise typer.Exit(1)
+    if as_published and format == "markdown":
+        text = f"Computed as the authors' code does.\n\n{text}"
     typer.echo(neutral(text))
 
 

@@ -9,11 +9,13 @@ import re
 from dataclasses import replace
 from statistics import mean, stdev
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.lab.synthetic_runs import PLAIN_ROW, make_config, write_run
 
+from expertload.calibrators import TemperatureScaling
 from expertload.exceptions import ParameterError
 from expertload.lab.results.compare import compare_runs
 from expertload.lab.results.measures import find_measure, find_published, find_published_outliers
@@ -35,6 +37,7 @@ from expertload.lab.results.tables import (
     marks_of,
     write_tables,
 )
+from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder
 from expertload.losses.build import LOSS_NAMES
 
@@ -383,3 +386,28 @@ def test_changes_are_in_the_rows_that_are_saved(tried_and_swept, tmp_path):
     assert {row.changed for row in rows} == {"", "training.epochs=1"}
     write_rows(tmp_path / "rows.csv", rows)
     assert read_rows(tmp_path / "rows.csv") == rows
+
+
+def test_numbers_as_published_are_the_authors_definitions(tmp_path):
+    run = FinishedRun(write_run(tmp_path, make_config(), n=200))
+    found = {(r.split, r.metric): r.value for r in collect(tmp_path, as_published=True)}
+    ours = {(r.split, r.metric): r.value for r in collect(tmp_path)}
+    proba, labels = run.test_proba, run.test[1]
+    confidence, right = proba.max(1), proba.argmax(1) == labels
+    order = np.argsort(confidence)
+    accuracy = [right[order[k:]].mean() for k in range(200)]
+    nearest = int(np.abs(np.array(accuracy) - 0.9).argmin())
+    assert found["test", "load@90"] == nearest / 200
+    assert found["test", "ks"] == pytest.approx(np.abs(np.cumsum(right - confidence)).max() / 200)
+    errors = []
+    for k in range(proba.shape[1]):
+        cell = np.minimum((proba[:, k] * 15).astype(int), 14)
+        gaps = [((labels == k) - proba[:, k])[cell == one].sum() for one in range(15)]
+        errors.append(np.abs(gaps).sum() / 200)
+    assert found["test", "cwece"] == pytest.approx(np.mean(errors))
+    for name in ("accuracy", "ece", "brier"):
+        assert found["test", name] == ours["test", name]
+    grid = TemperatureScaling(objective="ece").fit(*run.validation)
+    expected = find_measure("ece").metric(labels, grid.transform(run.test[0]))
+    assert found["test_calibrated", "ece"] == pytest.approx(expected)
+    assert found["training", "seconds"] == ours["training", "seconds"]

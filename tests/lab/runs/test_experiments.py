@@ -79,5 +79,17 @@ def test_the_grids_are_the_papers(loaded):
     assert len(recipe.candidates("focal+sece")) == 4 * 3
     assert [c.weight for c in recipe.candidates("ce+mmce")] == [2.0]
     weights = [c.weight for c in recipe.candidates("ce+aucoc")]
-    assert min(weights) == 0.01
-    assert {1.0, 10.0} <= set(weights)
+    # The authors' 1 to 10 beside a sum over 512 images, and the same numbers beside a mean.
+    assert min(weights) == 0.002
+    assert {0.005, 0.01, 1.0, 10.0} <= set(weights)
+
+
+@pytest.mark.parametrize("name", ["cifar100-summed", "dermamnist-summed"])
+def test_the_authors_sum_and_weights_can_be_trained(name, loaded):
+    recipe = loaded[name]
+    assert recipe.training.clip_norm == 2.0
+    for loss in LOSS_NAMES:
+        first, *_ = recipe.candidates(loss)
+        options = first.options.get("primary_options", first.options)
+        assert options["reduction"] == "sum"
+    assert [c.weight for c in recipe.candidates("ce+aucoc")] == [1.0, 2.0, 5.0, 10.0]

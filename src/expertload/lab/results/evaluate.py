@@ -10,7 +10,7 @@ guarantee.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,18 @@ import numpy as np
 from expertload._check import check_fraction
 from expertload._files import explained_write_errors
 from expertload._typing import FloatArray, IntArray
-from expertload.calibrators import make_calibrator
+from expertload.calibrators import TemperatureScaling, make_calibrator
 from expertload.cases import Cases
 from expertload.evaluation import Evaluation, evaluate
 from expertload.exceptions import InsufficientDataError, ParameterError
 from expertload.lab.data import Split
-from expertload.lab.results.measures import MEASURE_NAMES, find_measure, load_name
+from expertload.lab.results.measures import (
+    MEASURE_NAMES,
+    Measure,
+    find_authors_measure,
+    find_measure,
+    load_name,
+)
 from expertload.lab.runs.finished import FinishedRun, Runs, probabilities_of, read_runs
 from expertload.significance import aucoc_interval
 
@@ -183,12 +189,34 @@ def evaluate_logits(
     )
 
 
+def evaluate_as_published(run: FinishedRun) -> Results:
+    """Evaluate the test split as the authors' code does, for comparisons with published figures.
+
+    AUCOC is their trapezoid, the load that of the nearest point, KS unsorted, the class-wise ECE
+    over bins of equal width, and the temperature that of their grid with the least ECE.
+    """
+    targets = run.config.evaluation.target_accuracies
+    (logits, labels), (test_logits, test_labels) = run.validation, run.test
+    scaling = TemperatureScaling(objective="ece")
+    scaling.fit(logits, labels, labels=np.arange(logits.shape[1]))
+    split = {"test": run.test_proba, "test_calibrated": scaling.transform(test_logits)}
+    return {
+        name: evaluate_probabilities(test_labels, proba, targets, find=find_authors_measure)
+        for name, proba in split.items()
+    }
+
+
 def evaluate_probabilities(
-    labels: IntArray, proba: FloatArray, target_accuracies: Sequence[float]
+    labels: IntArray,
+    proba: FloatArray,
+    target_accuracies: Sequence[float],
+    *,
+    find: Callable[[str], Measure] = find_measure,
 ) -> dict[str, float]:
     """Return every number of the paper's tables for one set of probabilities.
 
-    ``aucoc_low`` and ``aucoc_high`` are the ends of the 95 % interval in closed form.
+    ``aucoc_low`` and ``aucoc_high`` are the ends of the 95 % interval in closed form. `find`
+    returns the definition of a number; ours by default.
 
     Examples
     --------
@@ -203,7 +231,7 @@ def evaluate_probabilities(
         Cases.from_predictions(labels, proba, labels=np.arange(proba.shape[1]))
     )
     names = (*MEASURE_NAMES, *(load_name(target) for target in target_accuracies))
-    numbers = [(name, find_measure(name).metric) for name in names]
+    numbers = [(name, find(name).metric) for name in names]
     return {
         **{name: metric(labels, proba) for name, metric in numbers if metric is not None},
         "aucoc_low": interval.low,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from expertload._typing import AnyArray, FloatArray, IntArray
-from expertload.curve import aucoc_score, load_at_accuracy
+from expertload.curve import aucoc_score, coc_curve, load_at_accuracy
 from expertload.exceptions import ParameterError
 from expertload.metrics import (
     brier_loss,
@@ -140,6 +140,53 @@ def find_measure(name: str) -> Measure:
         )
     metric = of_places(load_at_accuracy, target_accuracy=percent / 100)
     return Measure(name, f"load at {percent:g} %", False, metric)
+
+
+# ------------------------------------------------------------------ as the authors measured
+
+# The published figures come from other definitions than ours, so they should stand beside these.
+
+
+def nearest_load(y_true: AnyArray, y_proba: AnyArray, *, labels: AnyArray, target: float) -> float:
+    """Return the load of the point of the curve whose accuracy is nearest to a target.
+
+    Ours is the smallest load at which the accuracy reaches the target.
+
+    Examples
+    --------
+    >>> from expertload.lab.results.measures import nearest_load
+    >>> nearest_load([0, 1, 0], [0.1, 0.8, 0.6], labels=[0, 1], target=0.7)
+    0.0
+    """
+    curve = coc_curve(y_true, y_proba, labels=labels)
+    return float(curve.expert_load[np.abs(curve.accuracy - target).argmin()])
+
+
+def unsorted_ks(y_true: IntArray, y_proba: FloatArray) -> float:
+    """Return the KS error of the top label with cases in the order of the data, not sorted."""
+    gaps = (y_proba.argmax(axis=1) == y_true) - y_proba.max(axis=1)
+    return float(np.abs(np.cumsum(gaps)).max() / len(gaps))
+
+
+def find_authors_measure(name: str) -> Measure:
+    """Return a number by name, as the authors' code computes it.
+
+    Examples
+    --------
+    >>> from expertload.lab.results.measures import find_authors_measure
+    >>> find_authors_measure("load@90").heading
+    'load at 90 %'
+    """
+    theirs = {
+        "aucoc": of_places(aucoc_score, convention="authors"),
+        "cwece": of_places(classwise_calibration_error, strategy="width"),
+        "ks": unsorted_ks,
+    }
+    ours = find_measure(name)
+    if name.startswith("load@"):
+        metric = of_places(nearest_load, target=float(name.partition("@")[2]) / 100)
+        return replace(ours, metric=metric)
+    return replace(ours, metric=theirs.get(name, ours.metric))
 
 
 # ------------------------------------------------------------------ published

@@ -3,9 +3,8 @@
 Tables are made from rows, and rows of several machines can simply be combined. In CSV, each row is
 a run and each column a number, so anyone can check a table in a spreadsheet.
 
-The options of a loss are those with the best mean on validation data. The test split is not used
-for the choice, so its numbers stay unbiased. Sweeps, tables, comparisons and ensembles all use this
-choice, so they agree.
+The options of a loss are those with the best mean on validation data, for sweeps, tables,
+comparisons and ensembles. The test split is not used for the choice.
 """
 
 from __future__ import annotations
@@ -97,13 +96,16 @@ FACTS = tuple(
 ALWAYS = FACTS[:-1]
 
 
-def collect(folder: str | Path) -> list[ResultRow]:
+def collect(folder: str | Path, *, as_published: bool = False) -> list[ResultRow]:
     """Read the results of all finished runs, at any depth in a folder.
 
     Parameters
     ----------
     folder : path
         The folder of one run, or of many.
+    as_published : bool, default=False
+        Whether the numbers of the test split are computed as the authors' code does; see
+        `expertload.lab.results.evaluate.evaluate_as_published`.
 
     Returns
     -------
@@ -128,7 +130,8 @@ def collect(folder: str | Path) -> list[ResultRow]:
     >>> [(row.loss, row.seed, row.metric, row.value) for row in rows]
     [('ce', 0, 'aucoc', 0.97)]
     """
-    return [row for run in finished_runs(folder) for row in rows_of(run)]
+    runs = finished_runs(folder)
+    return [row for run in runs for row in rows_of(run, as_published=as_published)]
 
 
 def finished_runs(folder: str | Path) -> list[FinishedRun]:
@@ -139,7 +142,7 @@ def finished_runs(folder: str | Path) -> list[FinishedRun]:
     return [FinishedRun(path.parent) for path in sorted(folder.rglob("results.json"))]
 
 
-def rows_of(run: FinishedRun) -> Iterator[ResultRow]:
+def rows_of(run: FinishedRun, *, as_published: bool = False) -> Iterator[ResultRow]:
     """Read the rows of one run."""
     facts = {
         **_shared_facts(run),
@@ -147,7 +150,7 @@ def rows_of(run: FinishedRun) -> Iterator[ResultRow]:
         "changed": "; ".join(run.folder.environment().get("set", [])),
     }
     try:
-        numbers = list(_numbers_of(run))
+        numbers = list(_numbers_of(run, as_published))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, ExpertLoadError):
             raise
@@ -175,8 +178,12 @@ def _shared_facts(run: FinishedRun) -> dict[str, Any]:
     return shared
 
 
-def _numbers_of(run: FinishedRun) -> Iterator[tuple[str, str, float]]:
+def _numbers_of(run: FinishedRun, as_published: bool) -> Iterator[tuple[str, str, float]]:
     results = run.folder.read_json("results.json")
+    if as_published:
+        from expertload.lab.results.evaluate import evaluate_as_published  # slow to import
+
+        results |= evaluate_as_published(run)
     for metric in ("seconds", "best_epoch", "clipped"):
         if metric in results:
             yield "training", metric, float(results[metric])
@@ -379,10 +386,6 @@ def choose_candidates(rows: Iterable[ResultRow]) -> list[ResultRow]:
     ----------
     rows : iterable of ResultRow
         Options are compared over the seeds that more than one of them has; see `best_options`.
-
-    Returns
-    -------
-    list of ResultRow
 
     Examples
     --------
