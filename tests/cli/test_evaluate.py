@@ -249,6 +249,28 @@ def test_other_columns_are_not_taken_for_identifiers(run, tmp_path, column):
     assert "Warning" not in run("evaluate", "claims.csv").stderr
 
 
+def test_decide_names_the_load_expected_and_a_shift(run, file, tmp_path):
+    options = ["--target-accuracy", 0.95, "--certify-groups", "--save-policy"]
+    run("evaluate", file, *options[:2], "--save-policy", "one.json")
+    renamed = {("branch" if k == "group" else k): v for k, v in predictions(2000).items()}
+    write(tmp_path / "branches.csv", renamed)
+    run("evaluate", "branches.csv", "--group", "branch", *options, "groups.json")
+    new = {("branch" if k == "group" else k): v for k, v in predictions(1500, seed=3).items()}
+    new = {k: v[np.argsort(new[f"p_{CLASSES[0]}"])] for k, v in new.items()}  # sorted files too
+    write(tmp_path / "new.csv", new)
+    doubtful = dict(new)
+    for name in CLASSES:
+        doubtful[f"p_{name}"] = 0.5 * new[f"p_{name}"] + 0.5 / len(CLASSES)
+    write(tmp_path / "doubtful.csv", doubtful)
+    for name in ("one.json", "groups.json"):  # the policy remembers its group column
+        load = load_operating_point(tmp_path / name).expert_load
+        said = run("decide", name, "new.csv", "--out", "d.csv").stderr
+        assert f"{load:.1%} were left to experts when the policy was made" in said
+        assert "Warning" not in said
+        said = run("decide", name, "doubtful.csv", "--out", "d.csv").stderr
+        assert "Warning: the share delegated is higher than the policy was made with" in said
+
+
 def test_several_targets_are_certified_at_once(run, file):
     text = " ".join(
         run("evaluate", file, "--target-accuracy", 0.9, "--target-accuracy", 0.8).stdout.split()

@@ -13,7 +13,14 @@ from matplotlib import image, pyplot
 
 from expertload import Cases, operating_point
 from expertload._store import digest
+from expertload.exceptions import FileFormatError, ParameterError
+from expertload.io import draw_audits
 from expertload.monitoring import AccuracyMonitor, evidence_path
+
+
+@pytest.fixture
+def run_command(run):
+    return run.func if isinstance(run, partial) else run
 
 
 @pytest.fixture
@@ -312,3 +319,61 @@ def test_a_stream_for_each_promise_about_classes(run, tmp_path):
     file.write_text("\n".join(bad) + "\n")
     refuted = run("classes.json", file, "--order", "decision", code=3).stdout
     assert "Refuted: missing at most 0.05 of 'bad' has not been kept" in " ".join(refuted.split())
+
+
+def test_from_branches_and_customers_to_a_monthly_check(run_command, tmp_path):
+    """Evaluate, decide, sample, audit and monitor, without a notebook of one's own."""
+    rng = np.random.default_rng(0)
+
+    def month(n, name):
+        shown = rng.beta(0.2, 0.2, n)
+        truth = np.where(rng.random(n) < shown, "yes", "no")
+        rows = ["id,Kundennr,branch,p_yes,label"]
+        for i in range(n):
+            branch = "north" if i % 2 else "south"
+            rows.append(f"{name}{i},k{i // 4},{branch},{shown[i]:.6f},{truth[i]}")
+        (tmp_path / f"{name}.csv").write_text("\n".join(rows) + "\n")
+        return dict(zip([row.split(",")[0] for row in rows[1:]], truth, strict=True))
+
+    month(4000, "past")
+    group = ["--group", "branch", "--certify-groups", "--cluster", "Kundennr"]
+    target = ["--target-accuracy", 0.9, "--save-policy", "policy.json"]
+    run_command("evaluate", "past.csv", *group, *target)
+    truth = month(3000, "may")
+    run_command("decide", "policy.json", "may.csv", "--keep", "id", "--out", "decisions.csv")
+    draw = ["--rate", 0.2, "--seed", 1, "--more-doubtful", "--out", "audits.csv"]
+    said = run_command("sample", "decisions.csv", *draw).stderr
+    assert "expertload monitor POLICY audits.csv --least-inclusion-probability 0.1" in said
+    lines = (tmp_path / "audits.csv").read_text().splitlines()
+    assert lines[0] == "key,decided_label,confidence,inclusion_probability,label"
+    assert {line.split(",")[3] for line in lines[1:]} == {"0.1", "0.3"}
+    filled = [lines[0], *(line + truth[line.split(",")[0]] for line in lines[1:])]
+    (tmp_path / "audits.csv").write_text("\n".join(filled) + "\n")
+    options = ["--least-inclusion-probability", 0.1, "--state", "state.json", "--json"]
+    verdict = json.loads(run_command("monitor", "policy.json", "audits.csv", *options).stdout)
+    assert verdict["n_audits"] == len(lines) - 1
+    assert verdict["state"] in ("confirmed", "not refuted")
+
+
+def test_a_sample_is_drawn_with_the_probabilities_it_states(tmp_path):
+    rows = ["id,accepted,label,confidence"]
+    rows += [f"{i},{'true' if i % 3 else 'false'},a,{i / 3000:.4f}" for i in range(3000)]
+    file = tmp_path / "d.csv"
+    file.write_text("\n".join(rows) + "\n")
+    n_drawn, weight = [], []
+    for seed in range(30):
+        counts = draw_audits(file, out=tmp_path / "s.csv", rate=0.2, more_doubtful=True, seed=seed)
+        drawn = [line.split(",") for line in (tmp_path / "s.csv").read_text().splitlines()[1:]]
+        assert all(int(line[0]) % 3 for line in drawn)
+        assert counts.n_drawn == len(drawn)
+        n_drawn.append(len(drawn))
+        weight.append(sum(1 / float(line[3]) for line in drawn))
+    assert counts.n_decided == 2000
+    assert np.mean(n_drawn) == pytest.approx(400, rel=0.05)
+    assert np.mean(weight) == pytest.approx(2000, rel=0.05)  # inclusion weights count all cases
+    for wrong in ({"rate": 0}, {"rate": 5}):
+        with pytest.raises(ParameterError, match="'rate'"):
+            draw_audits(file, out=tmp_path / "s.csv", **wrong)
+    file.write_text("accepted,label,confidence\ntrue,a,0.9\n")
+    with pytest.raises(FileFormatError, match="a key"):
+        draw_audits(file, out=tmp_path / "s.csv", rate=1.0)

@@ -90,6 +90,7 @@ _fill(
         "evaluate": evaluate.evaluate,
         "decide": decide.decide,
         "plot": plot.plot,
+        "sample": monitor.sample,
         "monitor": monitor.monitor,
     },
 )

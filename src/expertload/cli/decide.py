@@ -86,6 +86,11 @@ def _say(file: Path, counts: DecisionCounts) -> None:
         f"{counts.n_delegated} to experts ({counts.n_delegated / counts.n_cases:.1%}).",
         soft_wrap=True,
     )
+    if counts.load is not None:
+        expected = f"{counts.load.expected_load:.1%} were left to experts when the policy was made."
+        said.print(expected, style="dim", soft_wrap=True)
+        if counts.load.warns:
+            said.print(counts.load.summary(), style="yellow", soft_wrap=True)
     _print_reason(said, counts.n_invalid, "could not be decided")
     _print_reason(said, counts.n_without_threshold, "belong to a group without a threshold")
 

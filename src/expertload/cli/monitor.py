@@ -1,9 +1,10 @@
-"""`expertload monitor POLICY AUDITS`: is the promised accuracy still kept?"""
+"""`expertload monitor POLICY AUDITS`: is the promise still kept? And `sample`: what to audit."""
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +19,7 @@ from expertload.cli.options import (
     load_policy,
     takes,
 )
-from expertload.cli.outputs import AsJson, check_output, check_picture, save_picture
+from expertload.cli.outputs import AsJson, Rows, check_output, check_picture, save_picture
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
@@ -290,3 +291,61 @@ def _to_dict(
         **({} if about is None else {"promise": str(about)}),
         **watched.to_dict(),
     }
+
+
+# ------------------------------------------------------------------ the next audits
+
+
+@takes(opening=OPENING)
+def sample(
+    file: Annotated[
+        Path,
+        typer.Argument(help="Decisions of 'expertload decide', with a kept key (--keep)."),
+    ],
+    out: Rows = None,
+    rate: Annotated[
+        float,
+        typer.Option(help="The share of automatic decisions to audit; the same every month."),
+    ] = 0.1,
+    more_doubtful: Annotated[
+        bool,
+        typer.Option(
+            "--more-doubtful",
+            help="Draw the less confident half three times as often as the other.",
+            show_default=False,
+        ),
+    ] = False,
+    key: Annotated[str | None, column_option("The identifier of the case.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="The seed of a draw that can be repeated.", show_default="random"),
+    ] = None,
+    *,
+    opening: FileOptions,
+) -> None:
+    """Draw automatic decisions at random for experts to audit.
+
+    The output has a row per audit, with the probability of being drawn and an empty column `label`
+    for the expert's answer: the AUDITS that `expertload monitor` reads. Show experts the case, but
+    not the decision.
+    """
+    from expertload.io import draw_audits
+
+    if out is not None:
+        check_output(out, others=[file])
+    counts = draw_audits(
+        file,
+        out=sys.stdout if out is None else out,
+        rate=rate,
+        more_doubtful=more_doubtful,
+        key=key,
+        seed=seed,
+        options=opening,
+    )
+    least = counts.least_inclusion_probability
+    option = f" --least-inclusion-probability {least:g}" if more_doubtful else ""
+    console(stderr=True).print(
+        f"{counts.n_drawn} of {counts.n_decided} automatic decisions were drawn. When their labels "
+        f"are filled in: expertload monitor POLICY {out or 'AUDITS'}{option}",
+        soft_wrap=True,
+    )

@@ -3,7 +3,9 @@
 from expertload.io.audits import (
     AuditColumns,
     AuditTable,
+    SampleCounts,
     check_not_sorted,
+    draw_audits,
     plain_key,
     read_audits,
 )
@@ -27,8 +29,10 @@ __all__ = [
     "FrameTally",
     "Identity",
     "PredictionsTable",
+    "SampleCounts",
     "check_not_sorted",
     "decide_file",
+    "draw_audits",
     "match_cases",
     "plain_key",
     "read_audits",

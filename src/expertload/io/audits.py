@@ -7,15 +7,15 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
-from expertload._check import EXACT
+from expertload._check import EXACT, check_fraction, message, require_extra
 from expertload._labels import is_missing, same_spelling
 from expertload._typing import AnyArray, FloatArray, IntArray
-from expertload.exceptions import FileFormatError
+from expertload.exceptions import FileFormatError, ParameterError
 from expertload.io.arrays import Table
 from expertload.io.columns import check_one_column, find_column, find_same
 from expertload.io.files import FileOptions
@@ -29,6 +29,7 @@ from expertload.io.values import (
     names_from,
     numbers_from,
 )
+from expertload.io.write import open_writer
 from expertload.operating_point import ClassPromise
 
 CONVENTIONS = {
@@ -194,6 +195,100 @@ def read_audits(
         decided_at=_moments(table, columns.decided_at),
         key=_keys(table, columns.key, source.where),
     )
+
+
+def draw_audits(
+    path: str | os.PathLike[str],
+    *,
+    out: str | os.PathLike[str] | IO[Any],
+    rate: float,
+    more_doubtful: bool = False,
+    key: str | None = None,
+    seed: int | None = None,
+    options: FileOptions | None = None,
+) -> SampleCounts:
+    r"""Draw automatic decisions to be audited, each by itself, with a known probability.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Decisions, as `decide_file` writes them: accepted, label, confidence, and a kept key.
+    out : str, path-like or stream
+        A .csv, .jsonl or .parquet file for `read_audits`, with an empty column ``label`` for the
+        experts' answers; or a stream, for CSV.
+    rate : float
+        The share of automatic decisions to audit, in (0, 1].
+    more_doubtful : bool, default=False
+        Draw the less confident half three times as often as the other, with the same total. A fall
+        is found with fewer audits.
+    key : str, optional
+        The column that identifies a case; found by name by default.
+    seed : int, optional
+        For a draw that can be repeated; by default nobody can know it beforehand.
+    options : FileOptions, optional
+        How to open the file.
+
+    Returns
+    -------
+    SampleCounts
+        The numbers of automatic decisions and of audits, and the smallest probability.
+
+    Examples
+    --------
+    >>> import sys, tempfile
+    >>> from pathlib import Path
+    >>> from expertload.io import draw_audits
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "decisions.csv"
+    ...     _ = file.write_text("id,accepted,label,confidence\n7,true,cat,0.9\n8,false,dog,0.6\n")
+    ...     counts = draw_audits(file, out=sys.stdout, rate=1.0)
+    key,decided_label,confidence,inclusion_probability,label
+    7,cat,0.9,1,
+    >>> counts.n_decided, counts.n_drawn
+    (1, 1)
+    """
+    share = check_fraction(rate, "rate")
+    if share == 0:
+        raise ParameterError(message("rate", "must be in (0, 1]", "0"))
+    source = open_source(path, options)
+    named = find_column(source.columns, CONVENTIONS["key"], key, source.where)
+    wanted = {"accepted": "accepted", "decided_label": "label", "confidence": "confidence"}
+    found = {name: find_same(source.columns, column) for name, column in wanted.items()}
+    lacking = [wanted[name] for name, column in found.items() if column is None]
+    if named is None or lacking:
+        raise FileFormatError(
+            f"{source.where} must hold decisions of expertload decide with a key. It lacks "
+            f"{', '.join([*lacking, *([] if named else ['a key'])])}. Hint: keep the column that "
+            "identifies a case (expertload decide --keep COLUMN), and name it (--key COLUMN)."
+        )
+    columns = {"key": named, **{name: str(column) for name, column in found.items()}}
+    when = find_same(source.columns, "decided_at")
+    columns |= {} if when is None else {"decided_at": when}
+    table = source.read([*columns.values()], [columns["confidence"]])
+    decided = grades_from(table[columns["accepted"]], columns["accepted"], source.where) == 1
+    if not decided.any():
+        raise FileFormatError(f"{source.where} holds no automatic decisions.")
+    rows = {name: table[column][decided] for name, column in columns.items() if name != "accepted"}
+    inclusion = np.full(int(decided.sum()), share)
+    if more_doubtful:
+        doubtful = rows["confidence"] < np.median(rows["confidence"])
+        more, less = round(min(1.5 * share, 1.0), 12), 0.5 * share
+        inclusion = np.where(doubtful, more, less)
+    drawn = np.random.default_rng(seed).random(len(inclusion)) < inclusion
+    pa, n_drawn = require_extra("pyarrow", "frames", "Drawing audits"), int(drawn.sum())
+    rows["inclusion_probability"] = inclusion
+    with open_writer(out) as write:
+        written = {name: pa.array(values[drawn].tolist()) for name, values in rows.items()}
+        write({**written, "label": pa.nulls(n_drawn, pa.string())})
+    return SampleCounts(len(inclusion), n_drawn, float(inclusion.min()))
+
+
+class SampleCounts(NamedTuple):
+    """How many automatic decisions there were, how many were drawn, and the least probability."""
+
+    n_decided: int
+    n_drawn: int
+    least_inclusion_probability: float
 
 
 def check_not_sorted(audits: AuditTable) -> None:

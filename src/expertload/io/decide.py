@@ -28,12 +28,14 @@ from expertload.io.values import (
     sums_missed,
 )
 from expertload.io.write import is_parquet, open_writer
+from expertload.monitoring import LoadMonitor
 from expertload.operating_point import CertifiedClasses, CertifiedGroups, OperatingPoint
 from expertload.operating_point.point import check_width, confidence_of
 
 Policy = OperatingPoint | CertifiedGroups | CertifiedClasses
 
 CHUNK = 100_000
+MOST_COMPARED = 20_000
 ADDED = ("row", "accepted", "label", "confidence", "why")
 
 
@@ -51,6 +53,9 @@ class DecisionCounts:
         Delegated cases in a group without a threshold.
     columns : Columns
         The columns that were used.
+    load : LoadMonitor or None
+        Compares up to 20,000 of the cases, drawn at random, with those that the policy was made
+        with; None if the policy is not certified.
     """
 
     n_accepted: int
@@ -58,6 +63,7 @@ class DecisionCounts:
     n_invalid: int = 0
     n_without_threshold: int = 0
     columns: Columns
+    load: LoadMonitor | None = None
 
     @property
     def n_cases(self) -> int:
@@ -138,11 +144,13 @@ def decide_file(
     kept = tuple(dict.fromkeys(_kept(source, name) for name in keep))
     decider = _Decider.of(policy, columns, source.where)
     counts: Counter[str] = Counter()
+    drawn = _Drawn()
     with open_writer(out) as write:
         for written, numbers, row in _batches(source, columns, kept, is_typed=is_parquet(out)):
             if invalid == "refuse":
                 _check_spelled(source, numbers, row)
             answers, own = decider.decide(written, numbers, row, delegates=invalid == "delegate")
+            drawn.add(answers)
             head = {"row": from_numpy(row + np.arange(own["cases"]))}
             write({**head, **{name: written[name] for name in kept}, **answers})
             counts.update(own)
@@ -154,7 +162,33 @@ def decide_file(
         n_invalid=counts["invalid"],
         n_without_threshold=counts["without threshold"],
         columns=columns,
+        load=drawn.compared_with(policy),
     )
+
+
+class _Drawn:
+    """Some of the cases of a file, drawn at random and in random order: files may be sorted."""
+
+    def __init__(self) -> None:
+        self._rng, self._rows = np.random.default_rng(0), np.zeros((0, 3))
+
+    def add(self, answers: Batch) -> None:
+        """Draw from another batch; cases that could not be decided have no confidence."""
+        confidence = answers["confidence"].to_numpy(zero_copy_only=False).astype(np.float64)
+        accepted = answers["accepted"].to_numpy(zero_copy_only=False)
+        rows = np.column_stack([self._rng.random(len(confidence)), confidence, accepted])
+        rows = np.concatenate([self._rows, rows[~np.isnan(confidence)]])
+        self._rows = rows[np.argsort(rows[:, 0])[:MOST_COMPARED]]
+
+    def compared_with(self, policy: Policy) -> LoadMonitor | None:
+        """Return the monitor of a certified policy after these cases; None for others."""
+        if not getattr(policy, "certified", getattr(policy, "is_certified", False)):
+            return None
+        monitor, (_, confidence, accepted) = LoadMonitor.from_policy(policy), self._rows.T
+        if not len(confidence):
+            return None
+        several = monitor.threshold is None
+        return monitor.update(confidence, accepted=accepted == 1 if several else None)
 
 
 def _as_listed(source: Source, policy: Policy, columns: Columns) -> Columns:
