@@ -183,8 +183,8 @@ class AdaptiveFocalLoss(_LikelihoodLoss):
 
     def _terms(self, nll: Tensor) -> Tensor:
         is_below = torch.exp(-nll.detach()) < self.switch_probability
-        gammas = nll.new_tensor(self.gamma_below), nll.new_tensor(self.gamma_above)
-        return _focus(nll, torch.where(is_below, *gammas))
+        gamma = torch.full_like(nll, self.gamma_above).masked_fill(is_below, self.gamma_below)
+        return _focus(nll, gamma)
 
 
 def generalised_cross_entropy_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:

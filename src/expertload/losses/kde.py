@@ -214,7 +214,7 @@ def _node_step(n_nodes: int, dtype: torch.dtype, device: torch.device) -> Tensor
     index = np.arange(n_nodes)
     sine_integral, _ = sici(np.pi * (index - index[:, None]))
     step = (0.5 + sine_integral / np.pi) * NODE_ABOVE_SCALE
-    return torch.as_tensor(step, dtype=dtype, device=device)
+    return torch.from_numpy(step).to(device, dtype)
 
 
 # ------------------------------------------------------------------ on a fine grid
@@ -413,7 +413,7 @@ class Kernel:
         if not self.in_log_odds:
             # Ends that no sample feels move to where they are just not felt: points then span less.
             low, high = max(low, 0.0), min(high, 1.0)
-        ends = r.new_tensor((low, high))
+        ends = torch.tensor((low, high), dtype=r.dtype).to(r.device)
         span = (high - low) / width
         if self.boundary == "none":
             sums = choose_sums(Points(r, r, ends, width, span), self.method)
