@@ -17,6 +17,8 @@ from typing import Any
 from expertload._check import require_extra
 from expertload.exceptions import DeskRefusedError, ParameterError
 
+__all__ = ["DeskClient", "SentOutcome"]
+
 RETRIED_STATUSES = {408, 425, 429, 500, 502, 503, 504}
 MOST_CASES = 5_000
 
