@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from sqlalchemy import select
 
-from expertload.desk.intake.case import MOST_PIXELS, SentCase, read_body, read_case, read_line
+from expertload.desk.intake.case import SentCase, read_body, read_case, read_line
+from expertload.desk.intake.images import MOST_PIXELS
 from expertload.desk.intake.receiving import Outcome, draw, receive
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.store.tables import bodies, cases, decisions, readings

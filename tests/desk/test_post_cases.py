@@ -113,7 +113,6 @@ def test_the_schema_tells_of_the_endpoint(served):
 
 def test_of_strangers_nothing_is_read(served, monkeypatch):
     monkeypatch.setattr(endpoint, "read_line", lambda data: pytest.fail("read"))
-    monkeypatch.setattr(endpoint, "read_limited", lambda request: pytest.fail("read"))
     for token in ("nonsense", "eld_" + "x" * 43, served.token("ann", "reader")):
         for kind in (JSON, NDJSON):
             headers = {**kind, "Authorization": f"Bearer {token}"}

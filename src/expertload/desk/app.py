@@ -25,6 +25,9 @@ from expertload.exceptions import DeskInUseError, DeskUnavailableError
 log = logging.getLogger("expertload.desk")
 SECONDS_BETWEEN_TASKS = 1.0
 MOST_HEAD_BYTES = 64_000
+MOST_CONNECTIONS = 1_000
+MOST_SECONDS = 30.0  # for a request, plus a second for every so many bytes of it
+LEAST_BYTES_A_SECOND = 20_000
 # A batch of cases makes a hundred thousand short-lived objects. By default, Python searches them
 # for reference cycles after every 700 new ones, which takes a fifth of the batch's time.
 OBJECTS_BETWEEN_COLLECTIONS = 200_000
@@ -55,6 +58,8 @@ def create_app(
         redoc_url=None,
         openapi_url="/api/openapi.json",
         lifespan=life,
+        # The desk sends nothing elsewhere; and asking whether it should takes a tenth of a request.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.desk = desk
     install_api(app)
@@ -95,30 +100,58 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """A connection that is closed if the head of a request is too long.
+    """A connection that ends if a request takes too long or has too long a head.
 
-    Endless headers could otherwise fill the memory, because a head is read before the sender is
-    known. uvicorn's fast parser has no such limit, although its slow one has.
+    A head is read before the sender is known, so endless headers could fill the memory. Slow
+    senders and receivers could keep all connections for themselves. uvicorn's fast parser limits
+    neither.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._heads_ended = 0
         self._in_head = True
-        self._bytes = 0
+        self._head_bytes = self._bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._blocked: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._expect_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        for timer in (self._timer, self._blocked):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Handle some bytes; count them if they continue a head that has not ended."""
         began = self._heads_ended if self._in_head else None
+        self._bytes += len(data)
         super().data_received(data)
         if not self._in_head or self._heads_ended != began:
-            self._bytes = 0
+            self._head_bytes = 0
             return
-        self._bytes += len(data)
-        if self._bytes > MOST_HEAD_BYTES and not self.transport.is_closing():
+        self._head_bytes += len(data)
+        if self._head_bytes > MOST_HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response(
                 f"The head of a request may have at most {MOST_HEAD_BYTES} bytes."
             )
+
+    def on_message_begin(self) -> None:
+        """Start the clock of a request."""
+        self._expect_request()
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header; one after the body is refused, because uvicorn would keep all of them."""
+        if self._in_head:
+            super().on_header(name, value)
+        else:
+            self.transport.close()
 
     def on_headers_complete(self) -> None:
         """Record that a head has ended."""
@@ -129,7 +162,34 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Record that the next bytes belong to a new head."""
         self._in_head = True
+        if self._timer is not None:
+            self._timer.cancel()
         super().on_message_complete()
+
+    def _expect_request(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._bytes, self._began = 0, self.loop.time()
+        self._timer = self.loop.call_later(MOST_SECONDS, self._check_pace)
+
+    def _check_pace(self) -> None:
+        """Close the connection, unless the request came fast enough to be given more time."""
+        left = self._began + MOST_SECONDS + self._bytes / LEAST_BYTES_A_SECOND - self.loop.time()
+        if left > 0:
+            self._timer = self.loop.call_later(left, self._check_pace)
+        else:
+            self.transport.abort()
+
+    def pause_writing(self) -> None:
+        """Wait for a receiver that does not take its answer, but not for long."""
+        super().pause_writing()
+        self._blocked = self.loop.call_later(MOST_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on sending."""
+        if self._blocked is not None:
+            self._blocked.cancel()
+        super().resume_writing()
 
 
 def serve(app: FastAPI, listening: socket.socket) -> None:
@@ -144,6 +204,7 @@ def serve(app: FastAPI, listening: socket.socket) -> None:
             access_log=False,
             server_header=False,
             http=LimitedProtocol,
+            limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=10,
         )
     )

@@ -1,6 +1,8 @@
 """What all requests share: who sends them, how much they may send, and how errors are answered.
 
-Only bearer tokens count here, so no other site can use a browser's session.
+Only bearer tokens count for the interface, so no other site can use a browser's session. `Gate`
+checks the token before any of the body is read: strangers can make the desk neither store nor parse
+what they send.
 """
 
 from __future__ import annotations
@@ -13,13 +15,18 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from expertload._names import Role
 from expertload.desk.desk import Desk
-from expertload.desk.people.accounts import Principal, find_token, require
+from expertload.desk.people.accounts import ROLES, Principal, find_token, require
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError
 
-MOST_BYTES = 64_000_000
+# The bytes that a request may have, by its address.
+MOST_BYTES = {"/api/cases": 64_000_000, "/api/policies": 4_000_000, "/manage/policies": 4_100_000}
+MOST_BYTES_ELSEWHERE = 64_000
+WITHOUT_TOKEN = ("/api/openapi.json",)
 STATUS = {
     "unauthorized": 401,
     "bad_origin": 403,
@@ -60,25 +67,70 @@ def needs(*roles: Role) -> Callable[[Request], Awaitable[Principal]]:
     """Return a dependency that gives the sender, or refuses one without any of these roles."""
 
     async def somebody(request: Request) -> Principal:
-        principal = await desk_of(request).aread(find_token, token_of(request))
-        who = request.state.who = require(principal, *roles)
+        who = request.state.who = require(request.state.sender, *roles)
         return who
 
     somebody.roles = roles  # type: ignore[attr-defined]  # for the test that walks every route
     return somebody
 
 
-async def read_limited(request: Request, most: int = MOST_BYTES) -> bytes:
-    """Return a request's body; refuse it as soon as it is too long, before it fills the memory."""
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
+class Gate:
+    """Admits requests: only with a token if they use the interface, and with a limited body.
+
+    A request with an answer in `direct` goes no further: the layers of FastAPI take longer than
+    storing a case.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        desk: Desk,
+        direct: dict[tuple[str, str], Callable[[Request], Awaitable[Response]]],
+    ) -> None:
+        self.app, self.desk, self.direct = app, desk, direct
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on with what is known of its sender."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        path = scope["path"]
+        request = Request(scope, _limited(receive, MOST_BYTES.get(path, MOST_BYTES_ELSEWHERE)))
+        try:
+            answer = self.direct.get((scope["method"], path))
+            if answer is not None:
+                response = await answer(request)
+            else:
+                await self._find_sender(request)
+                await self.app(scope, request.receive, send)
+                return
+        except (DeskRefusedError, DeskUnavailableError, ClientDisconnect) as error:
+            response = await answer_error(request, error)
+            response.headers["Connection"] = "close"  # the rest of the body is not read
+        await response(scope, receive, send)
+
+    async def _find_sender(self, request: Request) -> None:
+        path = request.scope["path"]
+        if (path.startswith("/api/") or path == "/metrics") and path not in WITHOUT_TOKEN:
+            sender = await self.desk.aread(find_token, token_of(request))
+            request.state.sender = require(sender, *ROLES)
+
+
+def _limited(receive: Receive, most: int) -> Receive:
+    """Refuse a body as soon as it is too long, before it fills the memory."""
+    size = 0
+
+    async def limited() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
         if size > most:
             raise DeskRefusedError(
-                "too_large", f"A request must have at most {most} bytes.", "send smaller batches."
+                "too_large", f"A request must have at most {most} bytes.", "send less at a time."
             )
-        parts.append(part)
-    return b"".join(parts)
+        return message
+
+    return limited
 
 
 # ------------------------------------------------------------------ errors
@@ -105,6 +157,8 @@ def failure_of(error: Exception) -> Failure:
         where = ".".join(str(part) for part in first.get("loc", ())[1:]) or "the request"
         return Failure(422, "invalid", f"{where}: {first.get('msg')}.")
     if isinstance(error, HTTPException):
+        if isinstance(error.__cause__, DeskRefusedError):  # raised while FastAPI read the body
+            return failure_of(error.__cause__)
         code = CODES.get(error.status_code, "http_error")
         return Failure(error.status_code, code, str(error.detail))
     if isinstance(error, ClientDisconnect):

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy import select
 
 from expertload._names import Which
-from expertload.desk.api.access import desk_of, needs, read_limited
+from expertload.desk.api.access import desk_of, needs
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.trail.export import Format, export_bytes
@@ -25,7 +25,6 @@ onlooker = APIRouter(prefix="/api", dependencies=[Depends(needs("manager", "audi
 Number = Annotated[int, Field(ge=1, lt=2**62)]
 Seconds = Annotated[float, Field(ge=0, le=253_402_300_799, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$")]
-MOST_POLICY_BYTES = 4_000_000
 
 
 # ------------------------------------------------------------------ policies
@@ -54,7 +53,7 @@ async def show_policies(request: Request) -> list[dict[str, Any]]:
 )
 async def add(request: Request) -> dict[str, Any]:
     """Store a policy that 'expertload evaluate --save-policy' wrote."""
-    document = policy_text(await read_limited(request, MOST_POLICY_BYTES))
+    document = policy_text(await request.body())
     return await _policy(request, await desk_of(request).awrite(policies.add_policy, document))
 
 

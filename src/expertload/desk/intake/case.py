@@ -3,9 +3,7 @@
 A case of the wrong form is refused with an explanation. A case of the right form that cannot be
 decided (a NaN, an unknown class) is not an error here: routing sends it to an expert.
 
-What readers see is never trusted: images are decoded and drawn again, or refused. Every stored
-image was drawn by this process, so no script, metadata or trailing bytes survive. The size is read
-from the header before any pixel is unpacked.
+What readers see is never trusted: images are drawn again by another process (`images`), or refused.
 """
 
 from __future__ import annotations
@@ -13,11 +11,9 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import io
 import json
 import math
 import re
-import warnings
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -25,6 +21,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from expertload._check import require_extra
+from expertload.desk.intake.images import FORMATS, Refused, redrawn
 from expertload.exceptions import DeskRefusedError
 
 MOST_CASES = 5_000
@@ -35,13 +32,9 @@ FIELDS = {"key", "probabilities", "confidence", "label", "group", "cluster", "mo
 LATEST_DUE = 253_402_300_799  # the end of the year 9999
 
 MOST_IMAGE_BYTES = 20_000_000
-MOST_PIXELS = 40_000_000
-LONGEST_SIDE = 16_384
 MOST_TEXT = 1_000_000
 MOST_CELLS = 100_000
 DEEPEST = 50
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
-DRAWN = {"1", "L", "LA", "P", "RGB", "RGBA", "I;16"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,60 +272,12 @@ def _image(content: Any) -> Body:
         data = base64.b64decode(content, validate=True)
     except (binascii.Error, ValueError):
         raise _refuse_body("An image's 'content' must be text in base64.") from None
-    return _redrawn(data)
-
-
-def _redrawn(data: bytes) -> Body:
     require_extra("PIL", "desk", "A body with an image")
-    from PIL import Image
-
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-                _check_size(image.width, image.height)
-                image.load()
-                return _encoded(image, image.format)
-    except DeskRefusedError:
-        raise
-    except Exception as error:  # given hostile bytes, decoders raise anything
-        raise _refuse_body(
-            f"The image could not be read ({type(error).__name__}).",
-            f"send one of {', '.join(FORMATS)}; SVG is not accepted.",
-        ) from None
-
-
-def _check_size(width: int, height: int) -> None:
-    if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE:
-        raise _refuse_body(
-            f"An image must have at most {MOST_PIXELS} pixels and sides of at most "
-            f"{LONGEST_SIDE}. Got {width} x {height}."
-        )
-
-
-def _encoded(image: Any, sent_as: str | None) -> Body:
-    """Draw the pixels into a new file: JPEG stays JPEG, the rest becomes PNG without loss.
-
-    A camera notes how it was held, and every viewer turns the image by that note. The note is not
-    kept, so the image is turned here.
-    """
-    from PIL import Image, ImageOps
-
-    image = ImageOps.exif_transpose(image)
-    if sent_as == "JPEG":
-        mode = image.mode if image.mode in {"L", "RGB"} else "RGB"
-        kind, options = "JPEG", {"quality": 95, "subsampling": 0}
-    else:
-        mode = image.mode if image.mode in DRAWN else "RGBA"
-        kind, options = "PNG", {}
-    drawn = image if image.mode == mode else image.convert(mode)
-    clean = Image.new(drawn.mode, drawn.size)
-    if drawn.mode == "P":
-        clean.putpalette(drawn.getpalette() or [])
-    clean.paste(drawn)
-    out = io.BytesIO()
-    clean.save(out, kind, **options)
-    return Body("image", f"image/{kind.lower()}", out.getvalue())
+        return Body("image", *redrawn(data))
+    except Refused as error:
+        kinds = ", ".join(FORMATS)
+        raise _refuse_body(str(error), f"send one of {kinds}; SVG is not accepted.") from None
 
 
 def _text_body(content: Any) -> Body:

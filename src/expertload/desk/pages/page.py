@@ -33,7 +33,6 @@ PLACES: tuple[tuple[str, str, frozenset[str]], ...] = (
     ("/manage/people", "People", frozenset({"manager"})),
     ("/audit", "Audit", frozenset({"auditor", "manager"})),
 )
-MOST_BYTES = 5_000_000
 LEAST_COMPRESSED = 1_000
 HEADERS = {
     "Content-Security-Policy": (
@@ -108,7 +107,7 @@ def page_of(path: str) -> str:
 
 
 def _check_form(request: Request) -> None:
-    """Refuse a form that comes from another site or is too long."""
+    """Refuse a form that comes from another site."""
     if request.method in ("GET", "HEAD"):
         return
     if not _is_from_here(request):
@@ -117,12 +116,6 @@ def _check_form(request: Request) -> None:
             "This request does not come from a page of this desk. Nothing was changed.",
             "open the desk's own page and try again there.",
         )
-    length = request.headers.get("content-length", "")
-    if not length.isdecimal():
-        raise DeskRefusedError("too_large", "A form must state its length.")
-    if int(length) > MOST_BYTES:
-        most = f"{MOST_BYTES / 1e6:g} MB"
-        raise DeskRefusedError("too_large", f"This is too large: a form takes at most {most}.")
 
 
 def _is_from_here(request: Request) -> bool:
