@@ -8,17 +8,36 @@ import io
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import httpx
 import pytest
 from PIL import Image
+from sqlalchemy import select
 
+from expertload.desk import Desk
 from expertload.desk import app as server
 from expertload.desk.api.access import MOST_BYTES_ELSEWHERE
 from expertload.desk.app import create_app
 from expertload.desk.intake import images
 from expertload.desk.intake.case import read_body
+from expertload.desk.pages import sign_in
+from expertload.desk.people import sessions
+from expertload.desk.people.accounts import add_token, set_password
+from expertload.desk.people.sessions import (
+    IDLE_SECONDS,
+    begin_session,
+    find_session,
+    hash_password,
+    make_link,
+    peek_link,
+    use_link,
+)
+from expertload.desk.store.tables import events
+from expertload.desk.trail.chain import verify
 from expertload.exceptions import DeskRefusedError
+from tests.desk.people import PASSWORD, Visitor, person, visit
+from tests.desk.serving import serving
 from tests.desk.world import sent
 
 
@@ -174,10 +193,120 @@ def test_an_image_that_takes_too_long_is_refused_and_the_next_is_read(monkeypatc
     assert read_body(body_of(jpeg_of_many_scans(1))).media_type == "image/jpeg"
 
 
-def test_an_image_that_would_grow_out_of_proportion_is_refused():
-    noise = Image.effect_noise((200, 200), 90).resize((2_500, 2_500)).convert("RGB")
+def test_an_image_that_would_grow_out_of_proportion_is_refused(monkeypatch):
     out = io.BytesIO()
-    noise.save(out, "WEBP", quality=1)
-    assert len(out.getvalue()) < 300_000
+    Image.effect_noise((300, 300), 90).convert("RGB").save(out, "WEBP", quality=1)
+    assert read_body(body_of(out.getvalue())).kind == "image"
+    monkeypatch.setattr(images, "ALWAYS_ALLOWED", 0)
     with pytest.raises(DeskRefusedError, match="drawn again"):
         read_body(body_of(out.getvalue()))
+
+
+# ------------------------------------------------------------------ passwords, links and sessions
+
+
+def try_password(address, number, name="ann", password="wrong password"):
+    """Sign in from an address of its own; return the status."""
+    with Visitor(address, headers={"X-Forwarded-For": f"10.0.0.{number}"}) as visitor:
+        return visitor.form("/sign-in", name=name, password=password).status_code
+
+
+def test_guesses_at_the_same_time_are_limited_like_others(served, monkeypatch):
+    evaluated = []
+
+    def slow(stored, password):
+        evaluated.append(password)
+        time.sleep(0.1)
+        return False
+
+    monkeypatch.setattr(sessions, "check_password", slow)
+    with ThreadPoolExecutor(30) as crowd:
+        statuses = list(crowd.map(lambda _: try_password(served.address, 1), range(30)))
+    assert len(evaluated) <= 5
+    assert statuses.count(429) >= 25
+
+
+def test_few_wait_for_their_password_to_be_checked(served, monkeypatch):
+    monkeypatch.setattr(sessions, "check_password", lambda *_: time.sleep(0.2))
+    with ThreadPoolExecutor(60) as crowd:
+        guesses = crowd.map(lambda i: try_password(served.address, i, name=f"n{i}"), range(60))
+        time.sleep(0.3)
+        began = time.monotonic()
+        assert served.desk.read(lambda transaction: transaction.now)
+        assert httpx.get(f"{served.address}/healthz", timeout=60).status_code == 200
+        assert time.monotonic() - began < 5
+        assert 429 in set(guesses)
+
+
+def test_a_stranger_elsewhere_locks_nobody_out(served):
+    user = person(served.desk, "ann", "reader")
+    served.desk.write(set_password, user, hash_password(PASSWORD))
+    assert [try_password(served.address, 1) for _ in range(6)] == [401] * 5 + [429]
+    assert try_password(served.address, 2, password=PASSWORD) == 303
+    refused = served.rows(select(events).where(events.c.kind == "session.refused"))
+    assert len(refused) == 5
+    assert '"ann"' in refused[0].changes
+
+
+def test_the_addresses_of_one_network_are_one_guesser():
+    hosts = ["2001:db8::1", "2001:db8::2:3", "2001:db8:0:1::1", "10.0.0.1", "::ffff:10.0.0.1", "?"]
+    requests = [SimpleNamespace(client=SimpleNamespace(host=host)) for host in hosts]
+    found = [sign_in._address(request) for request in requests]
+    assert found[0] == found[1] != found[2]
+    assert found[3:] == hosts[3:]
+
+
+def test_the_trail_says_for_whom_a_link_was_made(world):
+    ann = person(world.desk, "ann", "reader")
+    manager = person(world.desk, "eve", "manager")
+    world.desk.acting(manager).write(make_link, ann)
+    (made,) = world.rows(select(events).where(events.c.kind == "link.made"))
+    assert made.actor == manager
+    assert '"ann"' in made.changes
+    assert world.desk.read(verify).is_intact
+
+
+def test_a_password_set_by_link_ends_earlier_sessions(world):
+    ann = person(world.desk, "ann", "reader")
+    old = world.desk.write(begin_session, ann)
+    link = world.desk.write(make_link, ann)
+    new = world.desk.write(use_link, link, stretched=hash_password(PASSWORD))
+    assert world.desk.read(find_session, old) is None
+    assert world.desk.read(find_session, new).name == "ann"
+
+
+def test_no_token_acts_in_the_name_of_a_person(world):
+    person(world.desk, "ann", "reader")
+    with pytest.raises(DeskRefusedError, match="person"):
+        world.desk.write(add_token, "ann", "reader")
+
+
+def test_sessions_and_links_of_one_project_open_no_other(world):
+    ann = person(world.desk, "ann", "reader")
+    session, link = world.desk.write(begin_session, ann), world.desk.write(make_link, ann)
+    other = Desk(world.desk.database, project="other", clock=world.clock)
+    assert other.read(find_session, session) is None
+    with pytest.raises(DeskRefusedError, match="link"):
+        other.read(peek_link, link)
+
+
+def test_a_session_that_nobody_uses_ends(served):
+    with visit(served, "ann", "reader") as ann, visit(served, "ben", "reader") as ben:
+        for _ in range(3):
+            served.clock.turn(IDLE_SECONDS * 0.6)
+            assert ben.get("/review").status_code == 200
+            idle = ann.get("/review/waiting")  # asked by the page itself, whoever sits there
+        assert idle.status_code == 303
+        for _ in range(30):
+            served.clock.turn(IDLE_SECONDS * 0.6)
+            last = ben.get("/review").status_code
+        assert last == 303  # after a working day at the latest
+
+
+def test_a_desk_without_passwords_has_no_other_way_in(world):
+    link = world.desk.write(make_link, person(world.desk, "ann", "manager"))
+    with serving(create_app(world.desk, passwords=False)) as address, Visitor(address) as visitor:
+        assert "password" not in visitor.get("/sign-in").text.lower()
+        assert visitor.form("/sign-in", name="ann", password=PASSWORD).status_code == 404
+        assert visitor.get(f"/welcome/{link}").status_code == 404
+        assert visitor.form(f"/welcome/{link}", password="").status_code == 404

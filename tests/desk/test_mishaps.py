@@ -89,7 +89,7 @@ def test_too_large_a_file_is_said_so(served):
     with visit(served, "max", "manager") as client:
         refused = client.post("/manage/policies", files={"policy": ("p", b"x" * 5_100_000)})
         assert refused.status_code == 413
-        assert "too large: a form takes at most 5 MB" in refused.text
+        assert "Too large: at most 4.1 MB" in refused.text
 
 
 # ------------------------------------------------------------------ two windows

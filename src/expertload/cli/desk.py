@@ -135,8 +135,14 @@ def serve(
     oidc_claim: Annotated[
         str, typer.Option(metavar="NAME", help="The claim that holds the user's name.")
     ] = "email",
+    passwords: Annotated[
+        bool,
+        typer.Option(help="Let people sign in with passwords and one-time links of the desk."),
+    ] = True,
 ) -> None:
     """Serve a desk until Ctrl-C; writes in progress are finished first."""
+    if not (passwords or trusted_header or oidc_issuer):
+        raise typer.BadParameter("--no-passwords needs --trusted-header or --oidc-issuer.")
     with open_desk(data, database, serving=True) as desk:
         from expertload.desk.app import create_app, listen
         from expertload.desk.app import serve as serve_on
@@ -151,10 +157,13 @@ def serve(
             name = f"[{host}]" if ":" in host else host
             address = f"http://{name}:{listening.getsockname()[1]}"
             console(stderr=True).print(f"The desk is at {address} (Ctrl-C ends it).", markup=False)
-            if (secret := desk.write(first_link)) is not None:
+            # Behind a proxy, nobody needs a link: 'desk user add' adds the first manager.
+            needs_link = passwords and proxy is None
+            if needs_link and (secret := desk.write(first_link)) is not None:
                 link = f"{address}/welcome/{secret}"
                 typer.echo(f"Sign in as '{FIRST}' with this link, which works once: {link}")
-            serve_on(create_app(desk, proxy=proxy, provider=provider), listening)
+            app = create_app(desk, proxy=proxy, provider=provider, passwords=passwords)
+            serve_on(app, listening)
 
 
 def add_token(

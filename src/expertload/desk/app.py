@@ -34,9 +34,16 @@ OBJECTS_BETWEEN_COLLECTIONS = 200_000
 
 
 def create_app(
-    desk: Desk, *, proxy: TrustedProxy | None = None, provider: OpenIdConnect | None = None
+    desk: Desk,
+    *,
+    proxy: TrustedProxy | None = None,
+    provider: OpenIdConnect | None = None,
+    passwords: bool = True,
 ) -> FastAPI:
     """Return the application that serves a desk; the caller closes the desk.
+
+    Without `passwords`, people sign in only through the proxy or the provider: one-time links are
+    refused too.
 
     FastAPI's interactive documentation is off, because it loads scripts from another site and a
     desk sends no request elsewhere. The schema is at `/api/openapi.json`.
@@ -63,7 +70,7 @@ def create_app(
     )
     app.state.desk = desk
     install_api(app)
-    install_pages(app, proxy=proxy, provider=provider)
+    install_pages(app, proxy=proxy, provider=provider, passwords=passwords)
     return app
 
 

@@ -26,7 +26,6 @@ from expertload.exceptions import DeskRefusedError, DeskUnavailableError
 # The bytes that a request may have, by its address.
 MOST_BYTES = {"/api/cases": 64_000_000, "/api/policies": 4_000_000, "/manage/policies": 4_100_000}
 MOST_BYTES_ELSEWHERE = 64_000
-WITHOUT_TOKEN = ("/api/openapi.json",)
 STATUS = {
     "unauthorized": 401,
     "bad_origin": 403,
@@ -63,11 +62,19 @@ def token_of(request: Request) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
+async def _sender(request: Request) -> Principal | None:
+    """Return whose token a request has, which is looked for once."""
+    if not hasattr(request.state, "sender"):
+        request.state.sender = await desk_of(request).aread(find_token, token_of(request))
+    sender: Principal | None = request.state.sender
+    return sender
+
+
 def needs(*roles: Role) -> Callable[[Request], Awaitable[Principal]]:
     """Return a dependency that gives the sender, or refuses one without any of these roles."""
 
     async def somebody(request: Request) -> Principal:
-        who = request.state.who = require(request.state.sender, *roles)
+        who = request.state.who = require(await _sender(request), *roles)
         return who
 
     somebody.roles = roles  # type: ignore[attr-defined]  # for the test that walks every route
@@ -84,10 +91,9 @@ class Gate:
     def __init__(
         self,
         app: ASGIApp,
-        desk: Desk,
         direct: dict[tuple[str, str], Callable[[Request], Awaitable[Response]]],
     ) -> None:
-        self.app, self.desk, self.direct = app, desk, direct
+        self.app, self.direct = app, direct
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on with what is known of its sender."""
@@ -95,13 +101,14 @@ class Gate:
             await self.app(scope, receive, send)
             return
         path = scope["path"]
-        request = Request(scope, _limited(receive, MOST_BYTES.get(path, MOST_BYTES_ELSEWHERE)))
+        request = Request(scope, _limited(receive, most_bytes(path)))
         try:
             answer = self.direct.get((scope["method"], path))
             if answer is not None:
                 response = await answer(request)
             else:
-                await self._find_sender(request)
+                if path.startswith("/api/") and scope["method"] not in ("GET", "HEAD"):
+                    require(await _sender(request), *ROLES)
                 await self.app(scope, request.receive, send)
                 return
         except (DeskRefusedError, DeskUnavailableError, ClientDisconnect) as error:
@@ -109,11 +116,10 @@ class Gate:
             response.headers["Connection"] = "close"  # the rest of the body is not read
         await response(scope, receive, send)
 
-    async def _find_sender(self, request: Request) -> None:
-        path = request.scope["path"]
-        if (path.startswith("/api/") or path == "/metrics") and path not in WITHOUT_TOKEN:
-            sender = await self.desk.aread(find_token, token_of(request))
-            request.state.sender = require(sender, *ROLES)
+
+def most_bytes(path: str) -> int:
+    """Return how long the body of a request to an address may be."""
+    return MOST_BYTES.get(path, MOST_BYTES_ELSEWHERE)
 
 
 def _limited(receive: Receive, most: int) -> Receive:
@@ -125,12 +131,19 @@ def _limited(receive: Receive, most: int) -> Receive:
         message = await receive()
         size += len(message.get("body", b""))
         if size > most:
-            raise DeskRefusedError(
-                "too_large", f"A request must have at most {most} bytes.", "send less at a time."
-            )
+            raise too_large(most)
         return message
 
     return limited
+
+
+def too_large(most: int) -> DeskRefusedError:
+    """Return the refusal of a body that is too long."""
+    return DeskRefusedError(
+        "too_large",
+        f"Too large: at most {most / 1e6:g} MB are taken.",
+        "send less at once.",
+    )
 
 
 # ------------------------------------------------------------------ errors

@@ -179,7 +179,7 @@ send.roles = ("api",)  # type: ignore[attr-defined]  # for the test that walks e
 def install_cases(app: FastAPI) -> None:
     """Add the endpoint, which `Gate` answers; its route is for the description."""
     app.state.intake = Intake(app.state.desk)
-    app.add_middleware(Gate, desk=app.state.desk, direct={("POST", "/api/cases"): send})
+    app.add_middleware(Gate, direct={("POST", "/api/cases"): send})
     app.router.add_api_route(
         "/api/cases",
         send,

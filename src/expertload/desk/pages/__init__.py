@@ -10,10 +10,14 @@ from expertload.desk.people.sign_on import OpenIdConnect, TrustedProxy
 
 
 def install_pages(
-    app: FastAPI, *, proxy: TrustedProxy | None = None, provider: OpenIdConnect | None = None
+    app: FastAPI,
+    *,
+    proxy: TrustedProxy | None = None,
+    provider: OpenIdConnect | None = None,
+    passwords: bool = True,
 ) -> None:
     """Add the pages to an app whose `state.desk` is the desk."""
-    sign_in.prepare(app, proxy, provider)
+    sign_in.prepare(app, proxy, provider, passwords)
     for part in (sign_in, review, manage, page):
         app.include_router(part.router, include_in_schema=False)
     app.add_exception_handler(404, _not_found)

@@ -20,7 +20,7 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from expertload.desk.api.access import failure_of
+from expertload.desk.api.access import failure_of, most_bytes, too_large
 from expertload.desk.people.accounts import Principal
 from expertload.exceptions import DeskRefusedError
 
@@ -107,7 +107,7 @@ def page_of(path: str) -> str:
 
 
 def _check_form(request: Request) -> None:
-    """Refuse a form that comes from another site."""
+    """Refuse a form that comes from another site or is too long."""
     if request.method in ("GET", "HEAD"):
         return
     if not _is_from_here(request):
@@ -116,6 +116,9 @@ def _check_form(request: Request) -> None:
             "This request does not come from a page of this desk. Nothing was changed.",
             "open the desk's own page and try again there.",
         )
+    most, length = most_bytes(request.url.path), request.headers.get("content-length", "")
+    if not length.isdecimal() or int(length) > most:
+        raise too_large(most)
 
 
 def _is_from_here(request: Request) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import time
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
@@ -27,12 +28,35 @@ LOST = "Your session was over, so what you sent was not saved. Sign in, and send
 
 
 def prepare(
-    app: FastAPI, proxy: sign_on.TrustedProxy | None, provider: sign_on.OpenIdConnect | None
+    app: FastAPI,
+    proxy: sign_on.TrustedProxy | None,
+    provider: sign_on.OpenIdConnect | None,
+    passwords: bool,
 ) -> None:
     """Set up an app's limits on wrong passwords, its trusted proxy and its sign-in provider."""
     app.state.proxy, app.state.provider = proxy, provider
+    app.state.passwords = sessions.PasswordThreads() if passwords else None
     app.state.guesses_a_name = sessions.Throttle(5)
     app.state.guesses_an_address = sessions.Throttle(50)
+
+
+def _passwords(request: Request) -> sessions.PasswordThreads:
+    threads: sessions.PasswordThreads | None = request.app.state.passwords
+    if threads is None:
+        raise DeskRefusedError("not_found", "People do not sign in to this desk with passwords.")
+    return threads
+
+
+def _address(request: Request) -> str:
+    """Return the address that guesses are counted by; an IPv6 sender owns a whole network."""
+    host = request.client.host if request.client else ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if address.version == 6 and address.ipv4_mapped is None:
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return host
 
 
 # ------------------------------------------------------------------ the cookie
@@ -88,7 +112,14 @@ async def _who(request: Request) -> Principal | None:
             accounts.find_named, request.headers.get(proxy.header, "")
         )
     secret = request.cookies.get(_cookie(request))
-    return await desk_of(request).aread(sessions.find_session, secret) if secret else None
+    if not secret:
+        return None
+    desk = desk_of(request)
+    who = await desk.aread(sessions.find_session, secret)
+    asked_by_script = request.url.path == "/review/waiting"
+    if who and not asked_by_script and await desk.aread(sessions.is_idle, secret):
+        await desk.awrite(sessions.keep_session, secret)
+    return who
 
 
 Anybody = Annotated[Principal, Depends(signed_in())]
@@ -108,8 +139,11 @@ async def ask(
 
 
 def _form(request: Request, *, status: int = 200, **values: Any) -> Response:
-    has_provider = request.app.state.provider is not None
-    return render(request, "sign_in.html.j2", status=status, has_provider=has_provider, **values)
+    ways = {
+        "has_provider": request.app.state.provider is not None,
+        "has_passwords": request.app.state.passwords is not None,
+    }
+    return render(request, "sign_in.html.j2", status=status, **ways, **values)
 
 
 @router.post("/sign-in")
@@ -120,17 +154,19 @@ async def enter(
     next: Text = "/",  # noqa: A002
 ) -> Response:
     """Check a name and a password."""
-    desk, app, now = desk_of(request), request.app.state, time.monotonic()
-    address = request.client.host if request.client else ""
-    app.guesses_a_name.check(name, now)
-    app.guesses_an_address.check(address, now)
+    threads, desk, app = _passwords(request), desk_of(request), request.app.state
+    now, address = time.monotonic(), _address(request)
+    # By name and address: a stranger elsewhere cannot lock somebody out.
+    guess = f"{name[:200]} {address}"
+    app.guesses_an_address.attempt(address, now)
+    app.guesses_a_name.attempt(guess, now)
     row = await desk.aread(accounts.find_user, name)
     stored = row.password if row is not None and row.disabled is None else None
-    if not await asyncio.to_thread(sessions.check_password, stored, password) or row is None:
-        app.guesses_a_name.fail(name, now)
-        app.guesses_an_address.fail(address, now)
+    if not await threads.run(sessions.check_password, stored, password) or row is None:
+        await desk.awrite(sessions.refuse_session, name)
         return _form(request, status=401, name=name, problem=WRONG, there=_inside(next))
-    app.guesses_a_name.forget(name)
+    app.guesses_an_address.forgive(address)
+    app.guesses_a_name.forgive(guess)
     secret = await desk.acting(row.id).awrite(sessions.begin_session, row.id)
     return _welcome(request, secret, _inside(next))
 
@@ -138,6 +174,7 @@ async def enter(
 @router.get("/welcome/{secret}")
 async def show_link(secret: str, request: Request) -> Response:
     """Show whose link it is. It stays valid, because mail programs open links too."""
+    _passwords(request)
     owner = await desk_of(request).aread(sessions.peek_link, secret)
     return render(request, "welcome.html.j2", owner=owner, problem="")
 
@@ -145,12 +182,12 @@ async def show_link(secret: str, request: Request) -> Response:
 @router.post("/welcome/{secret}")
 async def follow_link(secret: str, request: Request, password: Text = "") -> Response:
     """Use a link, which then ends: sign in, and store the password if one was chosen."""
-    desk = desk_of(request)
+    threads, desk = _passwords(request), desk_of(request)
     owner = await desk.aread(sessions.peek_link, secret)
     stretched = None
     if password:
         try:
-            stretched = await asyncio.to_thread(sessions.hash_password, password)
+            stretched = await threads.run(sessions.hash_password, password)
         except DeskRefusedError as error:
             return render(
                 request, "welcome.html.j2", status=422, owner=owner, problem=error.message
@@ -183,24 +220,28 @@ async def account(request: Request, who: Anybody) -> Response:
 
 
 def _account(request: Request, problem: str = "") -> Response:
-    status = 422 if problem else 200
-    return render(request, "account.html.j2", status=status, problem=problem)
+    status, has_passwords = 422 if problem else 200, request.app.state.passwords is not None
+    values = {"problem": problem, "has_passwords": has_passwords}
+    return render(request, "account.html.j2", status=status, **values)
 
 
 @router.post("/account/password")
 async def change_password(request: Request, who: Anybody, old: Text, new: Text) -> Response:
     """Change the user's own password; other sessions end."""
-    desk, now = desk_of(request), time.monotonic()
+    threads, desk = _passwords(request), desk_of(request)
     guesses: sessions.Throttle = request.app.state.guesses_a_name
-    guesses.check(who.name, now)
+    guess = f"{who.name} {_address(request)}"
+    guesses.attempt(guess, time.monotonic())
     row = await desk.aread(accounts.find_user, who.name)
     stored = None if row is None else row.password
-    if stored is not None and not await asyncio.to_thread(sessions.check_password, stored, old):
-        guesses.fail(who.name, now)
+    if stored is not None and not await threads.run(sessions.check_password, stored, old):
         return _account(request, "The old password is wrong.")
+    guesses.forgive(guess)
     try:
-        stretched = await asyncio.to_thread(sessions.hash_password, new)
+        stretched = await threads.run(sessions.hash_password, new)
     except DeskRefusedError as error:
+        if error.code == "too_many":
+            raise
         return _account(request, error.message)
     await desk.awrite(accounts.set_password, who.user, stretched)
     await desk.awrite(accounts.end_sessions, who.user)

@@ -201,11 +201,12 @@ def end_sessions(transaction: Transaction, user: int) -> None:
     )
 
 
-def check_enabled(transaction: Transaction, user: int) -> None:
-    """Refuse if the user is disabled."""
+def check_enabled(transaction: Transaction, user: int) -> str:
+    """Return a user's name; refuse if the user is disabled."""
     row = _user(transaction, user)
     if row.disabled is not None:
         raise DeskRefusedError("conflict", f"{row.name} is disabled.", "enable the account first.")
+    return str(row.name)
 
 
 def _user(transaction: Transaction, user: int) -> AnyRow:
@@ -239,8 +240,14 @@ def add_token(
     if not 1 <= len(name) <= 100 or not name.isprintable():
         raise DeskRefusedError("bad_name", "A name must have 1 to 100 printable characters.")
     token = TOKEN_PREFIX + secrets.token_urlsafe(32)
-    event = transaction.event("token.added")
     row = find_user(transaction, name)
+    if row is not None and transaction.first(select(memberships).filter_by(user_id=row.id)):
+        raise DeskRefusedError(
+            "conflict",
+            f"'{name}' is a person, and a token would act in their name.",
+            "name the token after its program.",
+        )
+    event = transaction.event("token.added")
     user = row.id if row else transaction.insert(users, event, name=name)
     transaction.insert(
         tokens,

@@ -7,21 +7,25 @@ do not record their rows; that a session started or ended is an event, without i
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
 import secrets
-import threading
 import unicodedata
 from collections import OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import case, insert, select, update
 
 from expertload.desk.people.accounts import (
     Principal,
     add_user,
     check_enabled,
     digest_of,
+    end_sessions,
     find_user,
     people_of,
     roles_of,
@@ -31,7 +35,11 @@ from expertload.desk.store.database import CLOCK_SLACK, SECOND, AnyRow, Transact
 from expertload.desk.store.tables import sessions, users
 from expertload.exceptions import DeskRefusedError
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 SESSION_SECONDS = 12 * 3_600  # a working day
+IDLE_SECONDS = 3_600
 LINK_SECONDS = 24 * 3_600
 FIRST = "admin"  # the name of the first user
 SHORTEST, LONGEST = 10, 1_000
@@ -77,12 +85,12 @@ _NOBODY = _written(bytes(16), bytes(32))
 
 
 class Throttle:
-    """Limits wrong passwords: counts recent failures, by name or by address.
+    """Limits wrong passwords: counts recent attempts by name and address, or by address.
 
     Parameters
     ----------
     most : int
-        How many failures are allowed within this time.
+        How many attempts are allowed within this time.
     seconds : float
         The length of the time.
     kept : int
@@ -92,35 +100,48 @@ class Throttle:
 
     def __init__(self, most: int, *, seconds: float = 300.0, kept: int = 10_000) -> None:
         self.most, self.seconds, self.kept = most, seconds, kept
-        self._failures: OrderedDict[str, deque[float]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._attempts: OrderedDict[str, deque[float]] = OrderedDict()
 
-    def check(self, who: str, now: float) -> None:
-        """Refuse if there were too many failures recently."""
-        with self._lock:
-            recent = self._recent(who, now)
-        if len(recent) >= self.most:
-            wait = max(1, round(recent[0] + self.seconds - now))
-            raise DeskRefusedError("too_many", f"Too many attempts. Try again in {wait} seconds.")
-
-    def fail(self, who: str, now: float) -> None:
-        """Count a failure."""
-        with self._lock:
-            self._recent(who, now).append(now)
-            self._failures.move_to_end(who)
-            while len(self._failures) > self.kept:
-                self._failures.popitem(last=False)
-
-    def forget(self, who: str) -> None:
-        """Forget all failures, after a success."""
-        with self._lock:
-            self._failures.pop(who, None)
-
-    def _recent(self, who: str, now: float) -> deque[float]:
-        times = self._failures.setdefault(who, deque(maxlen=self.most))
+    def attempt(self, who: str, now: float) -> None:
+        """Count an attempt, before its password is checked; refuse it if there were too many."""
+        times = self._attempts.setdefault(who, deque(maxlen=self.most))
         while times and times[0] <= now - self.seconds:
             times.popleft()
-        return times
+        if len(times) >= self.most:
+            wait = max(1, round(times[0] + self.seconds - now))
+            raise DeskRefusedError("too_many", f"Too many attempts. Try again in {wait} seconds.")
+        times.append(now)
+        self._attempts.move_to_end(who)
+        while len(self._attempts) > self.kept:
+            self._attempts.popitem(last=False)
+
+    def forgive(self, who: str) -> None:
+        """Forget the last attempt, which has succeeded."""
+        if times := self._attempts.get(who):
+            times.pop()
+
+
+class PasswordThreads:
+    """Threads that stretch passwords, so that nothing else waits for them; few may wait.
+
+    Stretching takes 32 MB and a tenth of a second. In the threads that everything shares, some
+    hundred attempts at once would hold up the cases.
+    """
+
+    def __init__(self, *, threads: int = 2, most_waiting: int = 20) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="desk-passwords")
+        self._free = most_waiting
+
+    async def run(self, work: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        """Run `check_password` or `hash_password`; refuse if too many already wait."""
+        if not self._free:
+            raise DeskRefusedError("too_many", "Too many people are signing in. Try again soon.")
+        self._free -= 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, lambda: work(*arguments, **options))
+        finally:
+            self._free += 1
 
 
 # ------------------------------------------------------------------ sessions
@@ -129,12 +150,37 @@ class Throttle:
 def begin_session(transaction: Transaction, user: int) -> str:
     """Start a session; return its secret, which cannot be shown again."""
     transaction.event("session.begun")
-    return _add(transaction, user, "session", SESSION_SECONDS)
+    return _add(transaction, user, "session", IDLE_SECONDS)
 
 
 def find_session(transaction: Transaction, secret: str) -> Principal | None:
     """Return whose session it is, with all their roles; None if it is not valid now."""
     return _owner(transaction, secret, "session")
+
+
+def is_idle(transaction: Transaction, secret: str) -> bool:
+    """Whether a session was not used for some minutes, so that `keep_session` is due."""
+    digest = _digest(transaction, secret)
+    expires = transaction.value(select(sessions.c.expires).where(sessions.c.digest == digest))
+    return expires is not None and expires < transaction.now + (IDLE_SECONDS - 300) * SECOND
+
+
+def keep_session(transaction: Transaction, secret: str) -> None:
+    """Let a session that is used last longer, but never more than a working day."""
+    latest = sessions.c.created + SESSION_SECONDS * SECOND
+    wanted = transaction.now + IDLE_SECONDS * SECOND
+    transaction.connection.execute(
+        update(sessions)
+        .where(sessions.c.digest == _digest(transaction, secret), sessions.c.ended.is_(None))
+        .values(expires=case((latest < wanted, latest), else_=wanted))
+    )
+
+
+def refuse_session(transaction: Transaction, name: str) -> None:
+    """Record that a sign-in with a wrong password was tried."""
+    event = transaction.event("session.refused")
+    if (user := find_user(transaction, name)) is not None:
+        event.note(users, user.id, {"name": user.name})
 
 
 def end_session(transaction: Transaction, secret: str) -> None:
@@ -149,8 +195,8 @@ def end_session(transaction: Transaction, secret: str) -> None:
 
 def make_link(transaction: Transaction, user: int) -> str:
     """Return the secret of a link that signs a user in once; the user's earlier links end."""
-    check_enabled(transaction, user)
-    transaction.event("link.made")
+    name = check_enabled(transaction, user)
+    transaction.event("link.made").note(users, user, {"name": name})
     transaction.connection.execute(
         update(sessions)
         .where(sessions.c.user_id == user, sessions.c.kind == "link", sessions.c.ended.is_(None))
@@ -182,6 +228,7 @@ def use_link(transaction: Transaction, secret: str, *, stretched: str | None = N
     transaction.event("link.used")
     if stretched is not None:
         set_password(transaction, owner.user, stretched)
+        end_sessions(transaction, owner.user)
     return begin_session(transaction, owner.user)
 
 
@@ -205,7 +252,7 @@ def _add(transaction: Transaction, user: int, kind: str, seconds: int) -> str:
     secret = secrets.token_urlsafe(32)
     row = {
         "user_id": user,
-        "digest": digest_of(secret),
+        "digest": _digest(transaction, secret),
         "kind": kind,
         "created": transaction.now,
         "expires": transaction.now + seconds * SECOND,
@@ -214,12 +261,17 @@ def _add(transaction: Transaction, user: int, kind: str, seconds: int) -> str:
     return secret
 
 
+def _digest(transaction: Transaction, secret: str) -> str:
+    """Return what is stored instead of a secret; that of another project is another digest."""
+    return digest_of(f"{transaction.project.name}\x1f{secret}")
+
+
 def _owner(transaction: Transaction, secret: str, kind: str) -> Principal | None:
     row: AnyRow | None = transaction.first(
         select(sessions.c.user_id, users.c.name)
         .select_from(sessions.join(users, users.c.id == sessions.c.user_id))
         .where(
-            sessions.c.digest == digest_of(secret),
+            sessions.c.digest == _digest(transaction, secret),
             sessions.c.kind == kind,
             sessions.c.ended.is_(None),
             sessions.c.expires > transaction.now,
@@ -237,7 +289,7 @@ def _use_up(transaction: Transaction, secret: str) -> bool:
     """End a session or link; return False if another request has just done so."""
     ended = transaction.connection.execute(
         update(sessions)
-        .where(sessions.c.digest == digest_of(secret), sessions.c.ended.is_(None))
+        .where(sessions.c.digest == _digest(transaction, secret), sessions.c.ended.is_(None))
         .values(ended=transaction.now)
     )
     return ended.rowcount == 1
