@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import io
 import socket
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -13,7 +15,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 from PIL import Image
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from expertload.desk import Desk
 from expertload.desk import app as server
@@ -33,8 +35,11 @@ from expertload.desk.people.sessions import (
     peek_link,
     use_link,
 )
+from expertload.desk.store import tables
 from expertload.desk.store.tables import events
+from expertload.desk.trail import webhooks
 from expertload.desk.trail.chain import verify
+from expertload.desk.trail.webhooks import add_webhook
 from expertload.exceptions import DeskRefusedError
 from tests.desk.people import PASSWORD, Visitor, person, visit
 from tests.desk.serving import serving
@@ -310,3 +315,67 @@ def test_a_desk_without_passwords_has_no_other_way_in(world):
         assert visitor.form("/sign-in", name="ann", password=PASSWORD).status_code == 404
         assert visitor.get(f"/welcome/{link}").status_code == 404
         assert visitor.form(f"/welcome/{link}", password="").status_code == 404
+
+
+# ------------------------------------------------------------------ webhooks
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "http://a:99999999", "ftp://a", "http://", "http://\x00"]
+)
+def test_an_address_that_cannot_be_used_is_refused(world, url):
+    with pytest.raises(DeskRefusedError, match="address"):
+        world.desk.write(add_webhook, url)
+
+
+def test_an_address_that_fails_in_any_way_silences_no_other(world, monkeypatch):
+    """Also one that an earlier version stored, and one that answers a byte at a time."""
+    monkeypatch.setattr(webhooks, "TIMEOUT", 1.0)
+    dripping, receiving = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+    ended = threading.Event()
+
+    def drip():
+        connection, _ = dripping.accept()
+        with connection, contextlib.suppress(OSError):
+            while not ended.wait(0.1):
+                connection.sendall(b"H")
+
+    def take():
+        connection, _ = receiving.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    threads = [threading.Thread(target=work, daemon=True) for work in (drip, take)]
+    for thread in threads:
+        thread.start()
+    number, _ = world.desk.write(add_webhook, "http://broken")
+    broken = update(tables.webhooks).where(tables.webhooks.c.id == number)
+    world.desk.database.write(lambda c: c.execute(broken.values(url="http://[::1")))
+    for listening in (dripping, receiving):
+        world.desk.write(add_webhook, f"http://127.0.0.1:{listening.getsockname()[1]}")
+    world.activate()
+    began = time.monotonic()
+    assert webhooks.deliver(world.desk) == 1
+    assert time.monotonic() - began < 10
+    ended.set()
+    for thread, listening in zip(threads, (dripping, receiving), strict=True):
+        thread.join()
+        listening.close()
+
+
+# ------------------------------------------------------------------ large pages
+
+
+def test_a_deep_body_makes_no_huge_page(served):
+    served.activate()
+    deep = []
+    for _ in range(40):
+        deep = [deep]
+    content = [deep for _ in range(4_000)]
+    served.send(sent("deep", 0.6, body={"kind": "json", "content": content}))
+    with visit(served, "ann", "reader") as ann:
+        ann.form("/review/next")
+        page = ann.get("/review")
+    assert page.status_code == 200
+    assert len(page.content) < 1_000_000

@@ -255,7 +255,8 @@ def test_news_is_signed_tried_again_and_replayable(world, receiver):
     assert body == same
     assert json.loads(body)["kind"] == "policy.activated"
     assert first["X-Desk-Delivery"] == second["X-Desk-Delivery"]
-    said = f"{second['X-Desk-Time']}.{body}".encode()
+    signed = (second["X-Desk-Delivery"], second["X-Desk-Time"], body)
+    said = ".".join(signed).encode()
     expected = hmac.new(bytes.fromhex(secret), said, hashlib.sha256).hexdigest()
     assert second["X-Desk-Signature"] == expected
     assert world.desk.write(send_again, number, since=0) == 1

@@ -25,6 +25,10 @@ FEW = settings(
 )
 
 
+async def nothing_sent(messages):
+    return ["not sent"] * len(messages)
+
+
 @pytest.fixture(scope="module")
 def address():
     """A server with something on its desk; on SQLite, for the interface is the same on both."""
@@ -34,7 +38,7 @@ def address():
         Desk.open(folder, rules=Rules(second_share=0.5)) as desk,
     ):
         # News of made-up webhooks must not leave the machine.
-        patch.setattr("expertload.desk.trail.webhooks._post", lambda message: "not sent")
+        patch.setattr("expertload.desk.trail.webhooks._post_all", nothing_sent)
         world = World(desk, Clock())
         world.activate()
         world.send(*(sent(f"case-{i}", 0.99 if i % 2 else 0.6) for i in range(20)))

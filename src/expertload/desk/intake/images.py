@@ -8,6 +8,7 @@ type and the new file, or with "-" and a sentence.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import io
 import subprocess
@@ -93,6 +94,12 @@ class _Drawer:
 _DRAWERS: LifoQueue[_Drawer] = LifoQueue()  # the one used last is running
 for _ in range(PROCESSES):
     _DRAWERS.put(_Drawer())
+
+
+@atexit.register
+def _end_all() -> None:
+    while not _DRAWERS.empty():
+        _DRAWERS.get().end()
 
 
 # ------------------------------------------------------------------ in the other process

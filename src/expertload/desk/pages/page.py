@@ -34,6 +34,7 @@ PLACES: tuple[tuple[str, str, frozenset[str]], ...] = (
     ("/audit", "Audit", frozenset({"auditor", "manager"})),
 )
 LEAST_COMPRESSED = 1_000
+LONGEST_PRETTY = 20_000  # bytes; nested lists can become fifty times as long
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -277,4 +278,7 @@ def _span(seconds: float | None) -> str:
 
 
 def _pretty(content: bytes) -> str:
+    """Write JSON with a line for each value; what is long stays as it is, or it would get huge."""
+    if len(content) > LONGEST_PRETTY:
+        return content.decode()
     return json.dumps(json.loads(content), indent=2, ensure_ascii=False)

@@ -4,17 +4,20 @@ A message sent after the commit can get lost, and one sent before it can turn ou
 each message is stored as a row, in the transaction that it reports, and delivered after it. An
 expert's decision is not sent before it can no longer be taken back.
 
-A receiver checks `X-Desk-Signature`: the HMAC-SHA256 of the time, a dot and the body, with the
-secret that was shown when the webhook was added. `X-Desk-Delivery` is the same for every attempt,
-so a receiver recognises a message that comes twice.
+A receiver checks `X-Desk-Signature`: the HMAC-SHA256 of `X-Desk-Delivery`, `X-Desk-Time` and the
+body, joined by dots, with the secret that was shown when the webhook was added. The delivery is the
+same for every attempt, so a receiver recognises a message that comes twice.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import secrets
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -25,6 +28,8 @@ from expertload.desk.store.tables import in_state, outbox, webhooks
 from expertload.exceptions import DeskRefusedError
 
 if TYPE_CHECKING:
+    import httpx
+
     from expertload.desk.desk import Desk
 
 ATTEMPTS = 12
@@ -48,10 +53,13 @@ def add_webhook(transaction: Transaction, url: str) -> tuple[int, str]:
 
 
 def _is_address(url: str) -> bool:
+    """Whether the client that sends messages accepts an address, and so do browsers."""
+    import httpx
+
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(str(httpx.URL(url)))
         _ = parts.port
-    except ValueError:
+    except (httpx.InvalidURL, ValueError):
         return False
     return parts.scheme in ("http", "https") and bool(parts.hostname) and len(url) <= 2_000
 
@@ -134,19 +142,21 @@ def take_back(transaction: Transaction, case_id: int) -> bool:
 # ------------------------------------------------------------------ delivery
 
 
-def signature(secret: bytes, moment: str, body: str) -> str:
+def signature(secret: bytes, delivery: str, moment: str, body: str) -> str:
     """Return the signature of a message, which receivers compare with their own."""
-    return hmac.digest(secret, f"{moment}.{body}".encode(), "sha256").hex()
+    return hmac.digest(secret, f"{delivery}.{moment}.{body}".encode(), "sha256").hex()
 
 
 def deliver(desk: Desk) -> int:
     """Send each message that is due once; return how many arrived."""
-    arrived = 0
-    for message in desk.write(_take):
-        error = _post(message)
+    messages = desk.write(_take)
+    if not messages:
+        return 0
+    with ThreadPoolExecutor(1) as apart:  # the calling thread may have a loop of its own
+        errors = apart.submit(asyncio.run, _post_all(messages)).result()
+    for message, error in zip(messages, errors, strict=True):
         desk.write(_record, message.id, error)
-        arrived += error is None
-    return arrived
+    return errors.count(None)
 
 
 def _take(transaction: Transaction) -> list[AnyRow]:
@@ -173,7 +183,7 @@ def _take(transaction: Transaction) -> list[AnyRow]:
         .where(outbox.c.id.in_(numbers))
         .values(
             attempts=outbox.c.attempts + 1,
-            next_try=transaction.now + int((AT_ONCE + 1) * TIMEOUT * SECOND),
+            next_try=transaction.now + int(10 * TIMEOUT * SECOND),
         )
     )
     taken = (
@@ -185,23 +195,32 @@ def _take(transaction: Transaction) -> list[AnyRow]:
     return list(execute(taken).all())
 
 
-def _post(message: AnyRow) -> str | None:
-    """Send one message; return what went wrong, or None if it arrived."""
+async def _post_all(messages: Sequence[AnyRow]) -> list[str | None]:
+    """Send messages at the same time, so that no receiver keeps another one waiting."""
     import httpx
 
-    moment = str(int(time.time()))
+    async with httpx.AsyncClient(timeout=TIMEOUT) as client:
+        return list(await asyncio.gather(*(_post(client, message) for message in messages)))
+
+
+async def _post(client: httpx.AsyncClient, message: AnyRow) -> str | None:
+    """Send one message; return what went wrong, or None if it arrived."""
+    delivery, moment = str(message.id), str(int(time.time()))
     headers = {
         "Content-Type": "application/json",
-        "X-Desk-Delivery": str(message.id),
+        "X-Desk-Delivery": delivery,
         "X-Desk-Time": moment,
-        "X-Desk-Signature": signature(message.secret, moment, message.payload),
+        "X-Desk-Signature": signature(message.secret, delivery, moment, message.payload),
     }
     try:
-        with httpx.stream(  # only the status is read: the body of the answer may be endless
-            "POST", message.url, content=message.payload, headers=headers, timeout=TIMEOUT
-        ) as answer:
+        # Only the status is read, because the body of the answer may be endless; and in all, no
+        # receiver gets more time than this, however slowly it answers.
+        async with (
+            asyncio.timeout(TIMEOUT),
+            client.stream("POST", message.url, content=message.payload, headers=headers) as answer,
+        ):
             return None if answer.is_success else f"status {answer.status_code}"
-    except httpx.HTTPError as error:
+    except Exception as error:  # a message that cannot be sent must not hold up the others
         return type(error).__name__
 
 
