@@ -113,7 +113,10 @@ class Gate:
                 return
         except (DeskRefusedError, DeskUnavailableError, ClientDisconnect) as error:
             response = await answer_error(request, error)
-            response.headers["Connection"] = "close"  # the rest of the body is not read
+            if not request.headers.get("content-length", "").isdecimal() or (
+                int(request.headers["content-length"]) > MOST_BYTES_ELSEWHERE
+            ):
+                response.headers["Connection"] = "close"  # the rest of a long body is not read
         await response(scope, receive, send)
 
 

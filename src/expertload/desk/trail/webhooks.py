@@ -57,7 +57,8 @@ def _is_address(url: str) -> bool:
     import httpx
 
     try:
-        parts = urlsplit(str(httpx.URL(url)))
+        httpx.URL(url)
+        parts = urlsplit(url)
         _ = parts.port
     except (httpx.InvalidURL, ValueError):
         return False
