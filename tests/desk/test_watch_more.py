@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sqlalchemy import event, select
 
-from expertload.desk.store.tables import cases, decisions, policies, readings
+from expertload.desk.store.tables import cases, decisions, monitors, policies, readings
 from expertload.desk.watch import policies as watch_policies
 from expertload.desk.watch.policies import activate, look_back, void_case, withdraw
 from expertload.desk.watch.quality import blind_labels, blind_sample_size, recertify
@@ -20,6 +20,7 @@ from expertload.desk.watch.state import (
     waiting_probability,
 )
 from expertload.exceptions import DeskRefusedError
+from expertload.operating_point import from_json
 from tests.desk.invariants import check_all
 from tests.desk.test_watch import read_all
 from tests.desk.world import sent
@@ -179,16 +180,75 @@ def test_cases_that_raised_the_alarm_certify_nothing(world):
 
 
 @pytest.mark.slow
-def test_one_case_a_cluster(world):
-    world.send(*(sent(f"case-{i}", cluster=f"patient-{i % 7}") for i in range(40)))
+def test_cases_of_a_cluster_are_certified_together(world):
+    """All cases are labelled, so the promise is about one case of each patient."""
+    batch = [sent(f"case-{i}", cluster=f"patient-{i % 40}") for i in range(120)]
+    world.send(*batch, sent("alone"))
     check_size(world)
     read_all(world, lambda key: "cat")
-    world.send(*(sent(f"open-{i}", cluster=f"new-{i % 2}") for i in range(4)), sent("alone"))
     check_size(world)
     sample = world.desk.read(blind_labels)
-    assert sample.n_open == 3
-    patients = [world.case(key).cluster for key in sample.keys]
-    assert sorted(patients) == [f"patient-{i}" for i in range(7)]
+    assert (sample.rate, len(sample.keys), len(set(sample.clusters))) == (1.0, 121, 41)
+    number = world.desk.write(recertify, target_accuracy=0.9)
+    (policy,) = world.rows(select(policies))
+    point = from_json(policy.document)
+    assert (number, point.clusters, point.n_cases) == (1, "one_case_each", 41)
+    assert "one case drawn at random from each new cluster" in point.guarantee
+
+
+@pytest.mark.slow
+def test_large_clusters_count_for_all_their_cases(world):
+    """Patients of one case are right and those of twenty wrong: nothing is certified."""
+    truth = {}
+    for i in range(60):
+        truth[f"small-{i}"] = ("cat", f"s{i}")
+    for i in range(60):
+        truth[f"large-{i}"] = ("dog" if i % 5 == 0 else "cat", f"l{i % 3}")
+    world.with_rules(quality_rate=0.5)
+    world.activate()
+    world.send(*(sent(key, cluster=cluster) for key, (_, cluster) in truth.items()))
+    read_all(world, lambda key: truth[key][0])
+    with pytest.raises(DeskRefusedError, match="Nothing is certified"):
+        world.desk.write(recertify, target_accuracy=0.9)
+
+
+def test_a_monitor_counts_the_first_audit_of_a_cluster(world):
+    world.with_rules(quality_rate=1.0)
+    world.activate()
+    world.send(*(sent(f"case-{i}", cluster=f"patient-{i % 3}") for i in range(12)), sent("alone"))
+    read_all(world, lambda key: "dog" if key == "case-5" else "cat")
+    (monitor,) = world.rows(select(monitors))
+    assert (monitor.audited, monitor.errors, monitor.open) == (4, 0, 0), "case-5 is not the first"
+    assert world.case("case-5").audit in ("open", "wrong")
+
+
+@pytest.mark.slow
+def test_the_alarm_of_a_replaced_policy_is_recorded(world):
+    world.with_rules(quality_rate=1.0)
+    first = world.activate()
+    world.send(*(sent(f"bad-{i}") for i in range(30)))
+    second = world.activate()
+    read_all(world, lambda key: "dog")
+    alarmed = {row.policy_id: row.alarmed for row in world.rows(select(monitors))}
+    assert alarmed[first] is not None
+    assert alarmed[second] is None
+    states = {row.id: row.state for row in world.rows(select(policies))}
+    assert states == {first: "withdrawn", second: "active"}
+    assert world.desk.read(blind_labels).keys == [], "its cases certify nothing"
+
+
+def test_a_voided_dispute_stays_in_the_sample_and_counts_as_wrong(world):
+    world.with_rules(second_share=1.0)
+    world.send(sent("disputed", due=0))
+    world.answer(world.claim("ann"), "cat")
+    world.answer(world.claim("bob"), "dog", "bob")
+    world.send(sent("mistake"))
+    assert world.case("disputed").state == "disputed"
+    for key in ("disputed", "mistake"):
+        world.desk.write(void_case, key, reason="inconvenient")
+    sample = world.desk.read(blind_labels)
+    assert (sample.keys, sample.labels, sample.n_open) == (["disputed"], [""], 0)
+    check_size(world)
 
 
 @pytest.mark.slow

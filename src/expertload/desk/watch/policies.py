@@ -190,8 +190,11 @@ def void_case(transaction: Transaction, key: str, *, reason: str) -> None:
     """Take an open case out of the queue, for example if it was sent by mistake.
 
     If the case is in the quality sample, its audit stays open for good, so it never counts in
-    favour of the promise.
+    favour of the promise. If readers disagreed about it, it counts as wrong: nobody can make such
+    a case vanish.
     """
+    from expertload.desk.watch.quality import settle_audit  # avoids a cycle
+
     case = transaction.first(
         select(cases).where(transaction.in_project(cases), cases.c.key == key).with_for_update()
     )
@@ -207,3 +210,5 @@ def void_case(transaction: Transaction, key: str, *, reason: str) -> None:
     query = select(readings).where(readings.c.case_id == case.id, still_open).with_for_update()
     for reading in transaction.all(query):  # locked: nobody takes one before this ends
         transaction.move(readings, reading, "void", event, finished=transaction.now)
+    if case.state == "disputed":
+        settle_audit(transaction, case, "")

@@ -16,17 +16,15 @@ their labels.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Column, ColumnElement, Select, case, exists, func, select
+from sqlalchemy import Column, ColumnElement, Select, case, exists, func, literal, select
 
-from expertload.desk.intake.receiving import draw
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.store.database import AnyRow, Transaction
-from expertload.desk.store.tables import cases, decisions, monitors, projects
+from expertload.desk.store.tables import answers, cases, decisions, monitors, projects
 from expertload.desk.trail.webhooks import announce
 from expertload.desk.watch.policies import add_policy, find_policy, withdraw
 from expertload.exceptions import DeskRefusedError
@@ -39,6 +37,7 @@ SETTLED_AFTER = 3_600_000_000
 # Odds of five to one against the promise: no alarm, but a reason to read more.
 WARNING_EVIDENCE = 5.0
 MOST_EVIDENCE = 1e300  # JSON has no infinity
+NO_CLASS = ""  # a label that no model gives
 
 
 @dataclass
@@ -117,11 +116,24 @@ def _values(
 
 
 def _later_audits(transaction: Transaction, policy: int, after: int) -> list[AnyRow]:
-    return transaction.all(
-        select(cases.c.id, cases.c.audit, cases.c.received)
+    """Return audits to count: of each cluster the first one, because others depend on it."""
+    rows = transaction.all(
+        select(cases.c.id, cases.c.audit, cases.c.received, cases.c.cluster)
         .where(cases.c.policy_id == policy, cases.c.audit.is_not(None), cases.c.id > after)
         .order_by(cases.c.id)
     )
+    named = {row.cluster for row in rows if row.cluster is not None}
+    if not named:
+        return rows
+    first = dict(
+        transaction.connection.execute(
+            select(cases.c.cluster, func.min(cases.c.id))
+            .where(cases.c.policy_id == policy, cases.c.audit.is_not(None))
+            .where(cases.c.cluster.in_(named))
+            .group_by(cases.c.cluster)
+        ).all()
+    )
+    return [row for row in rows if first.get(row.cluster, row.id) == row.id]
 
 
 def _n_settled(rows: list[AnyRow], now: int) -> int:
@@ -133,12 +145,16 @@ def _n_settled(rows: list[AnyRow], now: int) -> int:
 
 
 def _alarm(transaction: Transaction, policy: AnyRow, monitor: AnyRow, evidence: float) -> None:
-    """Withdraw the policy in this transaction, so that nothing is decided after the alarm."""
-    if policy.state != "active":
+    """Record the alarm, and withdraw the policy so that nothing is decided after it.
+
+    The alarm of a policy that was replaced before is recorded too: late audits say what it decided.
+    """
+    if monitor.alarmed is not None:
         return
-    target = read_policy(policy.document).point.target_accuracy
-    reason = f"alarm: audits refute an accuracy of {target:g} (evidence {evidence:.3g})"
-    withdraw(transaction, policy.id, reason=reason)
+    if policy.state == "active":
+        target = read_policy(policy.document).point.target_accuracy
+        reason = f"alarm: audits refute an accuracy of {target:g} (evidence {evidence:.3g})"
+        withdraw(transaction, policy.id, reason=reason)
     event = transaction.event("monitor.alarm")
     transaction.update(monitors, monitor.id, event, alarmed=transaction.now)
     announce(transaction, "monitor.alarm", {"policy": policy.id, "evidence": evidence})
@@ -167,6 +183,8 @@ class BlindLabels:
         The cases, and the experts' final answers.
     probabilities : list of dict
         The model's probability for each class, by the name of the class.
+    clusters : list of str, or None
+        The cluster of each case; a case without one is its own. None if no case has one.
     rate : float
         The probability of being labelled, the same for every case.
     n_open : int
@@ -176,6 +194,7 @@ class BlindLabels:
     keys: list[str]
     labels: list[str]
     probabilities: list[dict[str, float]]
+    clusters: list[str] | None
     rate: float
     n_open: int
 
@@ -192,26 +211,27 @@ class SampleSize:
 def blind_labels(
     transaction: Transaction, *, since: int = 0, until: int | None = None, model: str | None = None
 ) -> BlindLabels:
-    """Return the fair sample of a period, one case per cluster."""
+    """Return the fair sample of a period."""
     fair = _fair_sample(transaction, since, until, model)
     wanted = (cases.c.id, cases.c.key, cases.c.cluster, cases.c.probabilities)
     rows = transaction.all(fair.select(*wanted).order_by(cases.c.id))
-    sample = _one_per_cluster(transaction, rows)
-    settled = [row for row in sample if row.label is not None]
+    settled = [row for row in rows if row.label is not None]
+    has_clusters = any(row.cluster is not None for row in settled)
+    own = (f"c:{row.cluster}" if row.cluster is not None else f"k:{row.key}" for row in settled)
     return BlindLabels(
         keys=[row.key for row in settled],
         labels=[str(row.label) for row in settled],
         probabilities=[json.loads(row.probabilities) for row in settled],
+        clusters=list(own) if has_clusters else None,
         rate=fair.rate,
-        n_open=len(sample) - len(settled),
+        n_open=len(rows) - len(settled),
     )
 
 
 def blind_sample_size(transaction: Transaction) -> SampleSize:
     """Return the size of the fair sample over the whole time of the desk."""
     fair = _fair_sample(transaction, 0, None, None)
-    rows = transaction.all(fair.select(cases.c.id, cases.c.key, cases.c.cluster))
-    labels = [row.label for row in _one_per_cluster(transaction, rows)]
+    labels = [row.label for row in transaction.all(fair.select(cases.c.id))]
     n_open = labels.count(None)
     return SampleSize(n_labels=len(labels) - n_open, n_open=n_open, rate=fair.rate)
 
@@ -234,7 +254,11 @@ class _FairSample(NamedTuple):
         """Return the query for these cases; the label is the experts' final answer, if any."""
         live, later = decisions.alias("live"), decisions.alias("later")
         is_live = ~exists().where(later.c.supersedes == live.c.id)
-        label = case((cases.c.audit == "right", cases.c.predicted), else_=live.c.label)
+        label = case(
+            (cases.c.audit == "right", cases.c.predicted),
+            (cases.c.state == "void", literal(NO_CLASS)),
+            else_=live.c.label,
+        )
         return (
             select(*columns, case((_SETTLED, label)).label("label"))
             .select_from(cases.outerjoin(live, (live.c.case_id == cases.c.id) & is_live))
@@ -242,7 +266,9 @@ class _FairSample(NamedTuple):
         )
 
 
-_SETTLED = (cases.c.audit == "right") | (cases.c.state == "closed")
+_SETTLED = (cases.c.audit == "right") | cases.c.state.in_(("closed", "void"))
+# A case that was voided after somebody had answered it stays in the sample, and counts as wrong.
+_NEVER_ANSWERED = ~exists().where(answers.c.case_id == cases.c.id)
 
 
 def _fair_sample(
@@ -254,7 +280,7 @@ def _fair_sample(
         transaction.in_project(cases),
         cases.c.received >= since,
         cases.c.probabilities.is_not(None),
-        cases.c.state != "void",
+        (cases.c.state != "void") | ~_NEVER_ANSWERED,
         cases.c.policy_id.is_(None) | cases.c.policy_id.not_in(alarmed),
     ]
     if until is not None:
@@ -263,23 +289,6 @@ def _fair_sample(
         conditions.append(cases.c.model == model)
     rate = transaction.connection.execute(select(func.min(cases.c.rate)).where(*conditions))
     return _FairSample(tuple(conditions), rate.scalar() or 0.0)
-
-
-def _one_per_cluster(transaction: Transaction, rows: Sequence[AnyRow]) -> list[AnyRow]:
-    """Keep one random case per cluster, because cases of one patient are not independent."""
-    project = transaction.project
-
-    def random_rank(row: AnyRow) -> float:
-        return draw(project.secret, "cluster", project.name, row.key)
-
-    chosen: dict[str, AnyRow] = {}
-    alone = []
-    for row in rows:
-        if row.cluster is None:
-            alone.append(row)
-        elif row.cluster not in chosen or random_rank(row) < random_rank(chosen[row.cluster]):
-            chosen[row.cluster] = row
-    return sorted([*alone, *chosen.values()], key=lambda row: int(row.id))
 
 
 def recertify(
@@ -292,6 +301,9 @@ def recertify(
     model: str | None = None,
 ) -> int:
     """Certify on the fair sample of a period and store the policy as a draft; return its number.
+
+    Cases of one cluster are not independent. If all cases were labelled, the promise is about one
+    case of each cluster; of a sample, about all cases of new clusters.
 
     Parameters
     ----------
@@ -320,25 +332,26 @@ def _certified(
     sample: BlindLabels, target: float, level: float, model: str | None
 ) -> CertifiedPoint:
     classes = sorted({name for each in sample.probabilities for name in each})
+    clusters = sample.clusters or sample.keys
     rows = [
-        (label, [each.get(name) for name in classes])
-        for label, each in zip(sample.labels, sample.probabilities, strict=True)
+        (label, [each.get(name) for name in classes], cluster)
+        for label, each, cluster in zip(sample.labels, sample.probabilities, clusters, strict=True)
     ]
     # Cases that lack the probability of a class are left out: the policy would never decide them.
-    usable = [(label, row) for label, row in rows if None not in row]
+    usable = [each for each in rows if None not in each[1]]
     if len(usable) < 2 or len(classes) < 2:
         raise DeskRefusedError(
             "too_few",
             f"Only {len(usable)} case(s) have a blind label and probabilities.",
             "read more cases, or choose a longer period.",
         )
-    proba = np.array([row for _, row in usable], dtype=np.float64)
+    proba = np.array([row for _, row, _ in usable], dtype=np.float64)
     known = set(classes)
     # If the experts' answer is not a class of the model, every prediction is wrong. So the label
     # becomes the class that the model finds least likely.
     labels = [
         label if label in known else classes[int(row.argmin())]
-        for (label, _), row in zip(usable, proba, strict=True)
+        for (label, *_), row in zip(usable, proba, strict=True)
     ]
     point = certify(
         np.array(labels),
@@ -346,6 +359,8 @@ def _certified(
         target_accuracy=target,
         confidence_level=level,
         labels=classes,
+        clusters=None if sample.clusters is None else [cluster for *_, cluster in usable],
+        cluster_promise="one_case_each" if sample.rate == 1 else "all_cases",
         model_name=model,
     )
     if not point.is_certified:
