@@ -51,6 +51,14 @@ def lower_load(
     aucoc: Annotated[
         bool, typer.Option(help="Also try AUCOC, which trains the networks once more.")
     ] = True,
+    max_passes: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            help="The most passes through a network for one image, over networks and views.",
+            show_default="8 for each network",
+        ),
+    ] = None,
     augment: Annotated[bool, typer.Option(help="Try augmentation.")] = True,
     image_size: Annotated[
         int | None,
@@ -95,6 +103,7 @@ def lower_load(
         networks=networks,
         target_accuracy=target_accuracy or (0.95, 0.9),
         aucoc=aucoc,
+        max_passes=max_passes,
         settings=[*given, *(settings or [])],
         data_dir=data_dir,
         jobs=jobs,

@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.exceptions import ExpertLoadError, ParameterError
-from expertload.lab import ladder, lower_load
+from expertload.lab import lower_load
 from expertload.lab.data import load_dataset
+from expertload.lab.ladder import lowering
 from expertload.lab.ladder.numbers import certified_load
 from expertload.lab.ladder.steps import STEPS
 from expertload.lab.runs.finished import FinishedRun
@@ -186,12 +187,14 @@ def images(tmp_path_factory):
 
 
 def test_a_strangers_folder_by_the_command(images, tmp_path, monkeypatch):
-    monkeypatch.setattr(ladder, "lower_load", partial(lower_load, launcher=Here()))
+    monkeypatch.setattr(lowering, "lower_load", partial(lower_load, launcher=Here()))
     out = tmp_path / "out"
     words = ["lab", "lower-load", f"folder:{images}", "--out", str(out), "--epochs", "1"]
     words += ["--no-aucoc", "--target-accuracy", "0.99", "--set", "model.options={width=8}"]
+    words += ["--max-passes", "5"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
+    assert "at most 4 passes for each image" in done.output
     assert "with augmentation (shifts by up to 1 pixel)" in done.output
     assert "none: nothing could be certified" in done.output
     assert "No policy was saved" in done.output

@@ -16,7 +16,7 @@ from expertload.cli.app import app
 from expertload.ensembling import ViewEnsemble, make_views
 from expertload.exceptions import ParameterError
 from expertload.lab.results.compare import compare_runs
-from expertload.lab.results.ensembles import with_views
+from expertload.lab.results.ensembles import affordable_views, with_views
 from expertload.lab.results.evaluate import evaluate_runs, evaluate_test_cases
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.network import apply_network
@@ -94,3 +94,12 @@ def test_unknown_views_and_foreign_networks_are_refused(trained_run, tmp_path):
 
 def test_an_ensemble_of_views_is_a_module():
     assert len(list(ViewEnsemble(torch.nn.Linear(1, 1)).parameters())) == 2
+
+
+def test_views_are_limited_to_a_number_of_passes(trained_run):
+    assert affordable_views((8, 8, 1)) == ["none", "flip", "shift", "symmetries"]
+    assert affordable_views((8, 6, 1)) == ["none", "flip", "shift"]
+    assert affordable_views((8, 8, 1), 5) == ["none", "flip", "shift"]
+    (viewed,) = with_views(trained_run, max_passes=2)
+    assert set(viewed.choice.scores) == {"none", "flip"}
+    assert viewed.choice.passes <= 2

@@ -20,12 +20,14 @@ from tests.lab.training.own_parts import (
 from torch import nn
 
 from expertload import aucoc_score
+from expertload.exceptions import ParameterError
 from expertload.lab.data import load_dataset
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder
 from expertload.lab.runs.network import apply_network, load_weights
 from expertload.lab.training import loop as training_module
 from expertload.lab.training.loop import set_weight, train
+from expertload.lab.training.setup import parameter_groups
 from expertload.losses import build_loss
 from expertload.losses.build import LOSS_NAMES
 
@@ -295,3 +297,18 @@ def test_the_weight_of_an_epoch(epoch, weight):
     loss = build_loss("ce+aucoc", weight=2.0)
     set_weight(loss, config, epoch)
     assert loss.weight == weight
+
+
+def test_the_body_of_a_network_may_learn_more_slowly(run_path):
+    network = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    body, head = parameter_groups(network, 0.1)
+    assert (body["share"], head["share"]) == (0.1, 1.0)
+    assert [p.shape for p in body["params"]] == [(3, 4), (3,)]
+    assert [p.shape for p in head["params"]] == [(2, 3), (2,)]
+    (everything,) = parameter_groups(network, 1.0)
+    assert len(everything["params"]) == 4
+    with pytest.raises(ParameterError, match="body_rate"):
+        parameter_groups(nn.Conv2d(1, 1, 1), 0.5)
+    config = tiny(epochs=1, body_rate=0.1, learning_rate=0.5)
+    train(config, run_path)
+    assert history(run_path)[0]["learning_rate"] == 0.5

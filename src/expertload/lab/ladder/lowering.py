@@ -15,11 +15,12 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ValidationError
 
 from expertload._check import check_count, check_targets, require_extra
+from expertload.ensembling import make_views
 from expertload.exceptions import ExpertLoadError, InsufficientDataError, ParameterError
 from expertload.lab.data import Augmentation, Dataset
 from expertload.lab.ladder.outcome import LowerLoad, write_outcome
 from expertload.lab.ladder.steps import Climb, Network, chosen_views, climb
-from expertload.lab.results.ensembles import make_ensemble
+from expertload.lab.results.ensembles import affordable_views, make_ensemble
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.origin import load_run_data
 from expertload.lab.runs.recipe import DataConfig, Recipe
@@ -47,6 +48,7 @@ def lower_load(
     networks: int = 2,
     target_accuracy: float | Sequence[float] = (0.95, 0.9),
     aucoc: bool = True,
+    max_passes: int | None = None,
     first_seed: int = 0,
     settings: Sequence[str] = (),
     data_dir: str | Path | None = None,
@@ -79,6 +81,9 @@ def lower_load(
         The accuracies at which to report the load; a policy is certified for the first.
     aucoc : bool, default=True
         Whether to try AUCOC, which trains as many networks once more.
+    max_passes : int, optional
+        The most passes through a network that a prediction for one image may take, at least
+        `networks`; views of images are limited to it. By default eight for each network.
     first_seed : int, default=0
         The seed of the first network; the others have the next seeds.
     settings : sequence of str
@@ -109,6 +114,8 @@ def lower_load(
     """
     check_count(networks, "networks", minimum=2)
     check_count(epochs, "epochs")
+    if max_passes is not None:
+        check_count(max_passes, "max_passes", minimum=networks)
     targets = check_targets(target_accuracy)
     require_extra("jinja2", "report", "The report of the ladder")
     told = narrator or _Silent()
@@ -120,6 +127,9 @@ def lower_load(
     told.say(f"{loaded!r}, {plan.plain.model.name}, {plan.plain.training.epochs} epochs")
     for note in notes:
         told.say(f"note: {note}")
+    most = None if max_passes is None else max_passes // networks
+    views = len(make_views(affordable_views(loaded.image_shape, most)[-1]))
+    told.say(f"a prediction will take at most {networks * views} passes for each image")
     folder = Path(out) if out is not None else Path("runs") / f"lower-load-{_file_name(data)}"
     trainer = Trainer(
         folder=folder,
@@ -131,11 +141,11 @@ def lower_load(
         accelerator=accelerator,
         launcher=launcher,
     )
-    ladder = _train_and_climb(plan, trainer, aucoc=aucoc)
+    ladder = _train_and_climb(plan, trainer, aucoc=aucoc, max_passes=most)
     told.say("measuring every step on the test images, and certifying a policy on half of them")
     return write_outcome(
         ladder,
-        _make_model(ladder),
+        _make_model(ladder, most),
         loaded,
         folder,
         target_accuracies=targets,
@@ -144,20 +154,20 @@ def lower_load(
     )
 
 
-def _train_and_climb(plan: Plan, trainer: Trainer, *, aucoc: bool) -> Climb:
+def _train_and_climb(plan: Plan, trainer: Trainer, *, aucoc: bool, max_passes: int | None) -> Climb:
     """Train each arm; the arm with AUCOC uses the steps taken without it."""
     arms: Arms = {"plain": trainer.train(plan.plain, "plain", "ce", "cross-entropy alone")}
     if plan.augmented is not None:
         how = f"with augmentation ({plan.augmentation})"
         arms["augmented"] = trainer.train(plan.augmented, "augmented", "ce", how)
     trainer.narrator.say("weights and views of each image chosen on validation images")
-    ladder = climb(_networks(arms))
+    ladder = climb(_networks(arms), max_passes=max_passes)
     if not aucoc:
         return ladder
     is_augmented = {step.name: step.is_taken for step in ladder.steps}.get("augmentation", False)
     base = plan.augmented if is_augmented and plan.augmented is not None else plan.plain
     arms["aucoc"] = trainer.train(base, "aucoc", AUCOC, "with AUCOC in addition to cross-entropy")
-    return climb(_networks(arms))
+    return climb(_networks(arms), max_passes=max_passes)
 
 
 def _networks(arms: Arms) -> list[Network]:
@@ -166,12 +176,12 @@ def _networks(arms: Arms) -> list[Network]:
     return [Network(**{"plain": None, **dict(zip(arms, own, strict=True))}) for own in seeds]
 
 
-def _make_model(ladder: Climb) -> FinishedRun:
+def _make_model(ladder: Climb, max_passes: int | None) -> FinishedRun:
     """Combine the networks at the top of the ladder into one run, with their views."""
     taken = {step.name: step.is_taken for step in ladder.steps}
     runs = ladder.steps[-1].runs
     if taken["views"] or taken.get("aucoc", False):
-        return make_ensemble([chosen_views(run) for run in runs])
+        return make_ensemble([chosen_views(run, max_passes=max_passes) for run in runs])
     return make_ensemble(list(runs))
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -105,18 +106,19 @@ def selected_answers(run: FinishedRun) -> Answers:
     return Answers(run.validation_proba, run.test_proba, 1, _seconds(run), run.folder.selected)
 
 
-def viewed_answers(run: FinishedRun) -> Answers:
+def viewed_answers(run: FinishedRun, *, max_passes: int | None = None) -> Answers:
     """Return the predictions of a run's selected weights, averaged over the chosen views."""
-    seen = chosen_views(run)
+    seen = chosen_views(run, max_passes=max_passes)
     proba = seen.validation_proba, seen.test_proba
     return Answers(*proba, seen.choice.passes, _seconds(run), seen.choice.views)
 
 
-def chosen_views(run: FinishedRun) -> ViewedRun:
-    """Return a run with the views of each image that validation data chose."""
+def chosen_views(run: FinishedRun, *, max_passes: int | None = None) -> ViewedRun:
+    """Return a run with the views of each image, of so many passes, that validation data chose."""
     from expertload.ensembling import ViewChoice
 
-    kept = _kept(run, "views", _ask_views)
+    kind = "views" if max_passes is None else f"views-of-{max_passes}"
+    kept = _kept(run, kind, partial(_ask_views, max_passes=max_passes))
     choice = ViewChoice(**kept.read_json(NOTE))
     return ViewedRun(run, choice, *(kept.read_logits(split) for split in SPLITS))
 
@@ -133,8 +135,8 @@ def _ask_raw(run: FinishedRun) -> Asked:
     }, {}
 
 
-def _ask_views(run: FinishedRun) -> Asked:
-    (seen,) = with_views(run)
+def _ask_views(run: FinishedRun, max_passes: int | None) -> Asked:
+    (seen,) = with_views(run, max_passes=max_passes)
     return {"validation": seen.validation, "test": seen.test}, asdict(seen.choice)
 
 
@@ -219,7 +221,9 @@ class Climb:
     test_labels: IntArray
 
 
-def climb(networks: Sequence[Network], *, always: Collection[str] = ()) -> Climb:
+def climb(
+    networks: Sequence[Network], *, always: Collection[str] = (), max_passes: int | None = None
+) -> Climb:
     """Take the steps of the ladder for which there are runs.
 
     Parameters
@@ -228,6 +232,8 @@ def climb(networks: Sequence[Network], *, always: Collection[str] = ()) -> Climb
         One or more, the first with a plain run; the last two steps need two.
     always : collection of str
         Names of steps to take regardless of validation data, in order to measure them.
+    max_passes : int, optional
+        The most passes for each image through one network.
 
     Returns
     -------
@@ -235,7 +241,7 @@ def climb(networks: Sequence[Network], *, always: Collection[str] = ()) -> Climb
     """
     runs = [run for network in networks for run in network if run is not None]
     check_same_cases(runs)
-    climber = _Climber(runs[0].validation[1], {*ALWAYS, *always})
+    climber = _Climber(runs[0].validation[1], {*ALWAYS, *always}, max_passes)
     climber.climb(networks)
     return Climb(
         steps=tuple(climber.steps),
@@ -247,8 +253,9 @@ def climb(networks: Sequence[Network], *, always: Collection[str] = ()) -> Climb
 class _Climber:
     """Proposes one step after the other, and remembers which were taken."""
 
-    def __init__(self, labels: IntArray, always: Collection[str]) -> None:
+    def __init__(self, labels: IntArray, always: Collection[str], max_passes: int | None) -> None:
         self.labels, self.always = labels, always
+        self.viewed = partial(viewed_answers, max_passes=max_passes)
         self.steps: list[Step] = []
 
     def climb(self, networks: Sequence[Network]) -> None:
@@ -260,16 +267,16 @@ class _Climber:
             self._propose("augmentation", raw_answers, augmented)
         base = self.steps[-1].runs
         self._propose("averaging", selected_answers, base)
-        self._propose("views", viewed_answers, base)
+        self._propose("views", self.viewed, base)
         # All networks, with or without augmentation as decided before; then AUCOC.
         together = _runs(networks, "plain" if base == tuple(plain) else "augmented")
         if len(networks) == 1 or not together:
             return
-        ask = viewed_answers if self.steps[-1].is_taken else selected_answers
+        ask = self.viewed if self.steps[-1].is_taken else selected_answers
         self._propose("networks", ask, together, together=True)
         if aucoc := _runs(networks, "aucoc"):
             label = " and ".join(dict.fromkeys(describe_loss(run.config.loss) for run in aucoc))
-            self._propose("aucoc", viewed_answers, aucoc, together=True, choice=label)
+            self._propose("aucoc", self.viewed, aucoc, together=True, choice=label)
 
     def _propose(
         self,

@@ -212,6 +212,7 @@ def with_views(
     *,
     views: str = "auto",
     batch_size: int = 512,
+    max_passes: int | None = None,
     **access: Any,
 ) -> list[ViewedRun]:
     """Predict with the networks of runs over several views of each image.
@@ -225,6 +226,8 @@ def with_views(
         validation data, by the metric that selected the run's checkpoint. ``"auto"`` may choose
         none.
     batch_size : int, default=512
+    max_passes : int, optional
+        ``"auto"`` considers only views of at most this many passes for each image.
     **access
         Options of `FinishedRun`, such as `data_dir` and `device`.
 
@@ -254,7 +257,8 @@ def with_views(
     viewed = []
     for run in read_runs(folders, **access):
         data, network = run.load_data_and_network()
-        choice = _choose(run, data, network, views, batch_size)
+        names = [views] if views != "auto" else affordable_views(data.image_shape, max_passes)
+        choice = _choose(run, data, network, names, batch_size)
         seen = ViewEnsemble(network, choice.views)
         splits = [
             (_logits(seen, split, data, batch_size), split.labels)
@@ -264,15 +268,22 @@ def with_views(
     return viewed
 
 
+def affordable_views(shape: Sequence[int], max_passes: int | None = None) -> list[str]:
+    """Return the names of the views of images of a shape that take at most so many passes."""
+    from expertload.ensembling import make_views, view_names
+
+    fitting = [name for name in view_names() if shape[0] == shape[1] or name != "symmetries"]
+    most = len(make_views(fitting[-1])) if max_passes is None else max_passes
+    return [name for name in fitting if name == "none" or len(make_views(name)) <= most]
+
+
 def _choose(
-    run: FinishedRun, data: Dataset, network: nn.Module, views: str, batch_size: int
+    run: FinishedRun, data: Dataset, network: nn.Module, names: Sequence[str], batch_size: int
 ) -> ViewChoice:
-    from expertload.ensembling import ViewChoice, ViewEnsemble, make_views, view_names
+    from expertload.ensembling import ViewChoice, ViewEnsemble, make_views
 
     measure = find_measure(run.config.training.select_by)
     metric, sign = measure.metric, 1 if measure.higher_is_better else -1
-    square = data.image_shape[0] == data.image_shape[1]
-    names = [n for n in view_names() if square or n != "symmetries"] if views == "auto" else [views]
     scores = {}
     for name in dict.fromkeys(["none", *names]):
         found = _logits(ViewEnsemble(network, name), data.validation, data, batch_size)

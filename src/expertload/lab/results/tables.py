@@ -109,7 +109,7 @@ def make_table(
     Parameters
     ----------
     rows : iterable of ResultRow
-        From `expertload.lab.results.collect`, and from `collect_ensembles` to include ensembles.
+        From `expertload.lab.collect`, and from `collect_ensembles` to include ensembles.
         Every combination of data, network and settings makes a separate table.
     kind : {"performance", "calibration", "ood"}, default="performance"
         AUCOC, accuracy and loads; calibration errors after calibration; or outliers.

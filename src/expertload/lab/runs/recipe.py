@@ -82,19 +82,21 @@ class LossConfig(_Section):
 class TrainingConfig(_Section):
     """The training settings.
 
-    The learning rate falls by `gamma` at the `milestones`; with the schedule `one-cycle` it instead
-    rises to `learning_rate` and falls to zero. Over the first `warm_up` epochs the weight of a
-    loss's second part rises from 0. `drop_last` skips the last batch of an epoch if it is smaller
-    than the others. `ema_epochs` keeps an exponential mean of the weights over about this many
-    epochs; `swa_start` keeps the plain mean of the weights at the ends of epochs, from that epoch
-    on. Raw and averaged weights are both evaluated, and the better ones on validation data are
-    kept. `sam_rho` is the step of sharpness-aware minimisation.
+    `body_rate` is the share of the learning rate for everything but the last linear layer, to fine-
+    tune a pretrained network. The learning rate falls by `gamma` at the `milestones`; with the
+    schedule `one-cycle` it instead rises to `learning_rate` and falls to zero. Over the first
+    `warm_up` epochs the weight of a loss's second part rises from 0. `drop_last` skips the last
+    batch of an epoch if it is smaller than the others. `ema_epochs` keeps an exponential mean of
+    the weights over about this many epochs; `swa_start` keeps the plain mean of the weights at the
+    ends of epochs, from that epoch on. Raw and averaged weights are both evaluated, and the better
+    ones on validation data are kept. `sam_rho` is the step of sharpness-aware minimisation.
     """
 
     epochs: Count
     batch_size: Count
     optimiser: Literal["sgd", "adam"] = "sgd"
     learning_rate: Positive
+    body_rate: Fraction = 1.0
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     nesterov: bool = False
     weight_decay: Annotated[float, Field(ge=0)] = 0.0

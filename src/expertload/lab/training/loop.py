@@ -181,7 +181,7 @@ def _train(
         _refuse_divergence(train_loss, logits, state.epoch)
         record = {
             "epoch": state.epoch + 1,
-            "learning_rate": optimiser.param_groups[0]["lr"],
+            "learning_rate": optimiser.param_groups[-1]["lr"],
             "train_loss": train_loss,
             "clipped": clipped,
             **_validation_metrics(logits, labels),
@@ -284,7 +284,7 @@ def _set_learning_rate(
     else:
         share = training.gamma ** sum(place <= epochs_done for place in training.milestones)
     for group in optimiser.param_groups:
-        group["lr"] = training.learning_rate * share
+        group["lr"] = training.learning_rate * share * group.get("share", 1.0)
 
 
 def _one_cycle(done: float) -> float:

@@ -70,9 +70,10 @@ def prepare(
     if training.compile:
         model = torch.compile(model)  # type: ignore[assignment]
     optimiser: torch.optim.Optimizer
+    parameters = parameter_groups(model, training.body_rate)
     if training.optimiser == "sgd":
         optimiser = torch.optim.SGD(
-            model.parameters(),
+            parameters,
             lr=training.learning_rate,
             momentum=training.momentum,
             nesterov=training.nesterov,
@@ -80,10 +81,26 @@ def prepare(
         )
     else:
         optimiser = torch.optim.Adam(
-            model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
+            parameters, lr=training.learning_rate, weight_decay=training.weight_decay
         )
     model, optimiser = fabric.setup(model, optimiser)
     return model, optimiser
+
+
+def parameter_groups(network: nn.Module, body_rate: float) -> list[dict[str, Any]]:
+    """Return the parameters of a network by their `share` of the learning rate.
+
+    The last linear layer learns at the full rate, all others at `body_rate` of it.
+    """
+    if body_rate == 1:
+        return [{"params": list(network.parameters()), "share": 1.0}]
+    linear = [module for module in network.modules() if isinstance(module, nn.Linear)]
+    if not linear:
+        raise ParameterError("training.body_rate needs a network with a linear layer. Got none.")
+    head = list(linear[-1].parameters())
+    own = {id(parameter) for parameter in head}
+    body = [parameter for parameter in network.parameters() if id(parameter) not in own]
+    return [{"params": body, "share": body_rate}, {"params": head, "share": 1.0}]
 
 
 def make_loaders(config: RunConfig, dataset: Dataset, fabric: Fabric) -> dict[str, BatchLoader]:
