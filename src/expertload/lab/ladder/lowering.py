@@ -118,31 +118,31 @@ def lower_load(
         check_count(max_passes, "max_passes", minimum=networks)
     targets = check_targets(target_accuracy)
     require_extra("jinja2", "report", "The report of the ladder")
-    told = narrator or _Silent()
+    narrator = narrator or _Silent()
     loaded = load_data(data, settings=settings, data_dir=data_dir)
     notes = look_at(loaded)
     plan = make_plan(
         loaded, network=network, epochs=epochs, target_accuracies=targets, settings=settings
     )
-    told.say(f"{loaded!r}, {plan.plain.model.name}, {plan.plain.training.epochs} epochs")
+    narrator.say(f"{loaded!r}, {plan.plain.model.name}, {plan.plain.training.epochs} epochs")
     for note in notes:
-        told.say(f"note: {note}")
+        narrator.say(f"note: {note}")
     most = None if max_passes is None else max_passes // networks
     views = len(make_views(affordable_views(loaded.image_shape, most)[-1]))
-    told.say(f"a prediction will take at most {networks * views} passes for each image")
+    narrator.say(f"a prediction will take at most {networks * views} passes for each image")
     folder = Path(out) if out is not None else Path("runs") / f"lower-load-{_file_name(data)}"
     trainer = Trainer(
         folder=folder,
         data=loaded,
         seeds=range(first_seed, first_seed + networks),
         jobs=jobs or networks,
-        narrator=told,
+        narrator=narrator,
         data_dir=data_dir,
         accelerator=accelerator,
         launcher=launcher,
     )
     ladder = _train_and_climb(plan, trainer, aucoc=aucoc, max_passes=most)
-    told.say("measuring every step on the test images, and certifying a policy on half of them")
+    narrator.say("measuring every step on the test images, and certifying a policy on half of them")
     return write_outcome(
         ladder,
         _make_model(ladder, most),
@@ -426,15 +426,15 @@ def _recipe(content: dict[str, Any], settings: Sequence[str]) -> Recipe:
 def _cannot(
     error: ValidationError, section: type[BaseModel], settings: Sequence[str]
 ) -> ParameterError:
-    told = f" with {', '.join(settings)}" if settings else ""
-    return ParameterError(f"There is no ladder{told}: {problems_of(error, section)}")
+    changed = f" with {', '.join(settings)}" if settings else ""
+    return ParameterError(f"There is no ladder{changed}: {problems_of(error, section)}")
 
 
 def _in_words(recipe: Recipe) -> str:
     how = recipe.data.augment
     if isinstance(how, bool):
         return "the usual one" if how else "none"
-    said = {
+    parts = {
         f"shifts by up to {how.padding} pixel{'s' if how.padding > 1 else ''}": how.padding,
         "mirror images": how.flip,
         "upside down": how.flip_vertical,
@@ -442,4 +442,4 @@ def _in_words(recipe: Recipe) -> str:
         f"crops from {how.crop:.0%} of the side": how.crop < 1,
         "colour": how.colour,
     }
-    return ", ".join(words for words, used in said.items() if used) or "none"
+    return ", ".join(words for words, used in parts.items() if used) or "none"

@@ -81,10 +81,10 @@ def of_places(metric: Callable[..., float], **options: Any) -> Metric:
     1.0
     """
 
-    def told(y_true: AnyArray, y_proba: AnyArray) -> float:
+    def of_columns(y_true: AnyArray, y_proba: AnyArray) -> float:
         return metric(y_true, y_proba, labels=np.arange(y_proba.shape[1]), **options)
 
-    return told
+    return of_columns
 
 
 _MEASURES = {

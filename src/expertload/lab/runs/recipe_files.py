@@ -164,8 +164,8 @@ def _blame_settings(error: ValidationError, settings: Sequence[str]) -> None:
         for setting in reversed(settings):
             key = key_of(setting)
             if key and (place[: len(key)] == key or key[: len(place)] == place):
-                said = _sentence(place, problem, Recipe)
-                raise ParameterError(f"The setting {setting} is not valid: {said}.") from error
+                why = _sentence(place, problem, Recipe)
+                raise ParameterError(f"The setting {setting} is not valid: {why}.") from error
 
 
 def problems_of(error: ValidationError, section: type[BaseModel]) -> str:
@@ -182,8 +182,8 @@ def problems_of(error: ValidationError, section: type[BaseModel]) -> str:
     ...     problems_of(error, TrainingConfig)
     "epochs: Field required; there is no key 'epoch' (did you mean 'epochs'?)."
     """
-    said = [_sentence(place, problem, section) for place, problem in _problems(error)]
-    return "; ".join(said[:3]) + "."
+    problems = [_sentence(place, problem, section) for place, problem in _problems(error)]
+    return "; ".join(problems[:3]) + "."
 
 
 def _problems(error: ValidationError) -> Iterator[tuple[list[str], Any]]:
