@@ -210,7 +210,7 @@ def test_a_level_next_to_one_is_not_said_to_be_one():
         target_accuracy=0.9,
         confidence_level=1 - 1e-7,
     )
-    assert point.guarantee.startswith("With 0.999999 confidence, ")
+    assert point.guarantee.startswith("One can be 99.9999 % sure that ")
 
 
 def test_columns_in_another_order_are_suspected():

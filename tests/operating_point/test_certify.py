@@ -282,8 +282,8 @@ def test_the_guarantee_in_words():
         Cases.from_correctness(np.ones(100), np.full(100, 0.5)), target_accuracy=0.95
     )
     assert point.guarantee.startswith(
-        "With 0.95 confidence, the accuracy among cases accepted at confidence >= 0.5 is at least "
-        "0.95. This holds for independent new cases drawn as the calibration cases were"
+        "One can be 95 % sure that the accuracy among cases accepted at confidence >= 0.5 is at "
+        "least 0.95. This holds for independent new cases drawn as the calibration cases were"
     )
     joint = op.certify(
         Cases.from_correctness(np.ones(100), np.full(100, 0.5)), target_accuracy=0.95, risk="joint"

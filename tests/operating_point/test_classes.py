@@ -189,8 +189,8 @@ def test_the_guarantee_in_words():
     )
     assert policy.guarantee.startswith(
         "At least 90 % of the automatic answers 'malignant' are right. At most 2 % of the cases of "
-        "class 'malignant' are decided automatically as something else. One can be 95 % sure of "
-        "all of this."
+        "class 'malignant' are decided automatically as something else. One can be 95 % sure "
+        "that all of this holds."
     )
     few = op.certify_classes(
         screened(100), promises=["precision:malignant=0.99", "missed:malignant=0.2"]

@@ -16,7 +16,14 @@ from expertload._names import Method
 from expertload._typing import BoolArray
 from expertload.exceptions import ParameterError
 from expertload.operating_point.ladder import CertifiedThresholds, Ladder, Risk, Steps
-from expertload.operating_point.point import OperatingPoint, Origin, at_least, digits, quantity
+from expertload.operating_point.point import (
+    OperatingPoint,
+    Origin,
+    at_least,
+    digits,
+    quantity,
+    sure_that,
+)
 
 __all__ = ["CertifiedPoint", "CertifiedTargets"]
 
@@ -30,21 +37,21 @@ Reason = Literal[
 ClusterPromise = Literal["all_cases", "one_case_each"]
 
 CONDITIONS = (
-    "This holds for independent new cases drawn as the calibration cases were, and for a model "
-    "that was not fitted or tuned on them; it ends when the data drift."
+    "This holds for independent new cases drawn as the calibration cases were, if their "
+    "labels are true and model and target were fixed on other data; it ends when the data drift."
 )
 CLUSTER_CONDITIONS: dict[ClusterPromise, str] = {
     "one_case_each": (
         "This is about one case drawn at random from each new cluster (a patient, say), as was "
         "done with the calibration cases. It holds for independent clusters drawn as those of the "
-        "calibration were, and for a model that was not fitted or tuned on them; it ends when the "
-        "data drift."
+        "calibration were, if their labels are true and model and target were fixed on other "
+        "data; it ends when the data drift."
     ),
     "all_cases": (
         "This is about all cases of new clusters (patients, say) together. It holds for "
         "independent clusters, none with more cases than the largest of the calibration, drawn as "
-        "those were, and for a model that was not fitted or tuned on them; it ends when the data "
-        "drift."
+        "those were, if their labels are true and model and target were fixed on other data; it "
+        "ends when the data drift."
     ),
 }
 
@@ -257,8 +264,7 @@ class CertifiedPoint(OperatingPoint):
     def guarantee(self) -> str:
         """The promise in words; or why there is none, and what would be enough."""
         if self.is_certified:
-            level = at_least(self.confidence_level)
-            return f"With {level} confidence, {self._promise}. {self.conditions}"
+            return f"{sure_that(self.confidence_level)} {self._promise}. {self.conditions}"
         why = " ".join(filter(None, (self._cause, self._more_cases, self._lower_target)))
         target = f"at a target of {at_least(self.target_accuracy)}"
         if self.risk == "not_worse":
@@ -415,8 +421,8 @@ class CertifiedTargets(Mapping[float, CertifiedPoint]):
     @property
     def guarantee(self) -> str:
         """The promise for each target, in words."""
-        level = f"With {at_least(self.confidence_level)} confidence, all of these hold at once."
-        return "\n".join([level, *(point.guarantee for point in self.values())])
+        together = f"{sure_that(self.confidence_level)} all of these hold at once."
+        return "\n".join([together, *(point.guarantee for point in self.values())])
 
     def with_origin(self, origin: Origin) -> CertifiedTargets:
         """Return the same points with another origin."""

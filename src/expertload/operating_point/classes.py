@@ -52,6 +52,7 @@ from expertload.operating_point.point import (
     at_least,
     origin_of,
     read_cases,
+    sure_that,
 )
 
 Kind = Literal["precision", "missed"]
@@ -179,9 +180,9 @@ class CertifiedClasses(PointsByName[OperatingPoint]):
         parts = []
         if kept:
             parts += [self._in_words(promise) for promise, _ in kept]
-            sure = at_least(100 * self.confidence_level)
             together = "all of this" if len(kept) > 1 else "this"
-            parts.append(f"One can be {sure} % sure of {together}. {kept[0][1].conditions}")
+            sure = sure_that(self.confidence_level)
+            parts.append(f"{sure} {together} holds. {kept[0][1].conditions}")
         parts += [
             f"{promise} cannot be promised: {point.guarantee}"
             for promise, point in self.promises.items()

@@ -36,6 +36,7 @@ from expertload.operating_point.point import (
     origin_of,
     plain_labels,
     read_cases,
+    sure_that,
 )
 
 __all__ = ["CertifiedGroups", "certify_groups"]
@@ -114,7 +115,7 @@ class CertifiedGroups(PointsByName[CertifiedPoint]):
                 "joint": "the accuracy of model and perfect experts together",
             }[self[sure[0]].risk]
             parts.append(
-                f"With {at_least(self.confidence_level)} confidence, {what} is at least "
+                f"{sure_that(self.confidence_level)} {what} is at least "
                 f"{at_least(self.target_accuracy)} in every one of {len(sure)} group(s) at once. "
                 f"{self[sure[0]].conditions}"
             )

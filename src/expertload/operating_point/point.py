@@ -441,6 +441,17 @@ def at_least(share: float) -> str:
     return f"{math.floor(share / step) * step:.6g}"
 
 
+def sure_that(confidence_level: float) -> str:
+    """Begin a promise; "confidence" is left to what a model has.
+
+    Examples
+    --------
+    >>> sure_that(0.95), sure_that(1 - 1e-7)
+    ('One can be 95 % sure that', 'One can be 99.9999 % sure that')
+    """
+    return f"One can be {at_least(100 * confidence_level)} % sure that"
+
+
 def quantity(number: float) -> str:
     """Return a count with all digits; a sum of weights or grades with six digits.
 

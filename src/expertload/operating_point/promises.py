@@ -60,7 +60,7 @@ from expertload.operating_point.certified import CONDITIONS, CertifiedPoint
 from expertload.operating_point.certify import certify_promises, check_unweighted
 from expertload.operating_point.choose import at_threshold
 from expertload.operating_point.ladder import Promise
-from expertload.operating_point.point import OperatingPoint, at_least, digits
+from expertload.operating_point.point import OperatingPoint, digits, sure_that
 from expertload.operating_point.spending import DEVIATIONS, MORE, convolve
 from expertload.tally import COMPARISON_SLACK
 
@@ -116,7 +116,7 @@ class ErrorBudget(OperatingPoint):
         budget = f"at most {self.max_errors} automatic error(s) among the next {self.next_cases}"
         if self.is_certified:
             return (
-                f"With {at_least(self.confidence_level)} confidence, there will be {budget} cases "
+                f"{sure_that(self.confidence_level)} there will be {budget} cases "
                 f"if those of confidence >= {digits(self.threshold)} are decided automatically. "
                 f"{CONDITIONS}"
             )
@@ -365,7 +365,7 @@ class CertifiedCurve:
     def guarantee(self) -> str:
         """The promise as a sentence."""
         return (
-            f"With {at_least(self.confidence_level)} confidence, the accuracy among cases accepted "
+            f"{sure_that(self.confidence_level)} the accuracy among cases accepted "
             f"is at least the lower curve at every threshold at once. {CONDITIONS}"
         )
 
