@@ -15,6 +15,7 @@ from tools.evidence.pages import make
 from expertload.exceptions import FileFormatError
 from expertload.lab.ladder.steps import STEPS
 from tests.lab.ladder.made_up import ARMS, write_arm
+from tests.pages import ROOT
 
 SEEDS = (0, 1, 2)
 
@@ -131,3 +132,19 @@ def test_the_table_of_calibration_by_hand(measured):
             f"{fmean(losses):.3f} ± {stdev(losses):.3f}",
             f"{fmean(scores):.3f} ± {stdev(scores):.3f}",
         ]
+
+
+def test_the_certified_loads_in_the_prose_are_those_of_the_tables():
+    page = (ROOT / "docs" / "lower_load.md").read_text()
+    (promise,) = re.findall(r"The certified load falls(.*?)On RetinaMNIST", page, flags=re.S)
+    claims = re.findall(r"from ([\d.]+) to\s+([\d.]+) % on ([\w-]+\w)", promise)
+    assert len(claims) == 3
+    for before, after, name in claims:
+        section = page[page.index(f"\n## {name}") :].partition("<!-- end of results")[0]
+        table = [
+            [c.strip() for c in line.split("|")] for line in section.splitlines() if "|" in line
+        ]
+        column = next(i for i, word in enumerate(table[0]) if word.startswith("certified load"))
+        steps = [row for row in table if row[1].startswith(("cross-entropy alone", "+"))]
+        first, last = steps[0][column], steps[-1][column]
+        assert (first.split()[0], last.split()[0]) == (before, after), name

@@ -1,7 +1,7 @@
 """Tests whether one run, or one group of runs, is better than another beyond chance.
 
-There are two kinds of chance. The *test cases* are a sample: paired tests on them (the paper's
-permutation test, and for AUCOC the closed form) show whether these networks would differ on other
+There are two kinds of chance. The *test cases* are a sample: paired tests on them (a permutation
+test, and for AUCOC the closed form) show whether these networks would differ on other
 cases. The *seeds* are a sample too: the paired differences of runs with equal seeds show whether
 training again would give the difference again. A single pair of runs can only answer the first
 question.
@@ -69,8 +69,8 @@ class RunComparison:
     values : tuple of float
         The number of each side.
     permutation : PermutationResult
-        The paper's test. For AUCOC it exchanges ranks, so a model that is only more confident does
-        not count as different.
+        For AUCOC it exchanges ranks, so a model that is only more confident does not count as
+        different.
     closed_form : Comparison or None
         The paired test of AUCOC; None for other numbers.
     by_seed : SeedComparison or None
