@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import select, text, update
 from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.desk.pages import manage
-from expertload.desk.store.tables import cases, events, metadata
+from expertload.desk.store.tables import bodies, cases, events, metadata
 from expertload.desk.trail.chain import differences, replay, seal_events, verify
+from expertload.desk.watch.policies import ERASED, erase, keys_before
+from expertload.exceptions import DeskRefusedError
 from tests.desk.world import sent
 
 
@@ -188,3 +190,50 @@ def test_events_hold_no_secret(used):
         assert not any(hidden & row.keys() for row in rows.values())
     everything = " ".join(row.changes for row in used.rows(select(events.c.changes)))
     assert all(token not in everything for token in used.tokens.values())
+
+
+# ------------------------------------------------------------------ erasing
+
+
+def test_an_erased_case_leaves_its_decision_and_an_intact_trail(world):
+    world.activate()
+    body = {"kind": "text", "content": "the patient's name"}
+    world.send(sent("a", body=body), sent("b", body=body), sent("open", 0.6, body=body))
+    kept = next(key for key in ("a", "b") if world.case(key).audit is None)
+    before = world.case(kept)
+    assert world.desk.write(erase, kept)
+    assert not world.desk.write(erase, kept), "nothing is left to erase"
+    after = world.case(kept)
+    assert after.probabilities is None
+    assert (after.digest, after.predicted, after.state) == (before.digest, before.predicted, "auto")
+    (content,) = world.rows(select(bodies.c.content).where(bodies.c.id == after.id))
+    assert content == (ERASED,)
+    verdict = world.desk.read(verify)
+    assert verdict.is_intact, verdict.problems
+    with pytest.raises(DeskRefusedError, match="read"):
+        world.desk.write(erase, "open")
+    with pytest.raises(DeskRefusedError, match="no case"):
+        world.desk.write(erase, "nowhere")
+
+
+def test_old_cases_are_found_to_be_erased(world):
+    world.activate()
+    world.send(*(sent(f"old-{i}") for i in range(20)), sent("waiting", 0.6))
+    world.clock.turn(100)
+    world.send(*(sent(f"new-{i}") for i in range(20)))
+    found = world.desk.read(keys_before, world.clock())
+    assert found
+    assert all(key.startswith("old-") for key in found)
+    for key in found:
+        world.desk.write(erase, key)
+    assert world.desk.read(keys_before, world.clock()) == []
+
+
+def test_an_erased_body_that_comes_back_is_seen(world):
+    world.activate()
+    world.send(*(sent(f"{i}", body={"kind": "text", "content": "x"}) for i in range(9)))
+    key = world.desk.read(keys_before, world.clock() + 1)[0]
+    world.desk.write(erase, key)
+    again = update(cases).where(cases.c.key == key).values(probabilities="{}")
+    world.desk.database.write(lambda c: c.execute(again))
+    assert not world.desk.read(verify).is_intact

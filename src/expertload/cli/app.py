@@ -124,6 +124,7 @@ _desk = _group(
         "backup": desk.backup,
         "restore": desk.restore,
         "verify": desk.verify,
+        "erase": desk.erase,
         "export": desk.export,
     },
 )

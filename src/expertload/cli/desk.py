@@ -324,6 +324,31 @@ def rules(
             console().print(f"{name} = {value}")
 
 
+def erase(
+    keys: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY", help="The keys of cases.")
+    ] = None,
+    older_than: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="DAYS", help="Erase all cases received before.", show_default=False
+        ),
+    ] = None,
+    data: Data = None,
+    database: Address = None,
+) -> None:
+    """Erase what was sent of cases: bodies and probabilities. Decisions and digests stay."""
+    with open_desk(data, database, may_make=False) as desk:
+        from expertload.desk.watch import policies
+
+        chosen = list(keys or ())
+        if older_than is not None:
+            moment = desk.clock() - older_than * 86_400_000_000
+            chosen += desk.read(policies.keys_before, moment)
+        n_erased = sum(desk.write(policies.erase, key) for key in chosen)
+        console().print(f"Erased {n_erased} cases. Backups made before still have them.")
+
+
 def backup(
     target: Annotated[Path, typer.Argument(help="A new file, written completely or not at all.")],
     data: Data = None,

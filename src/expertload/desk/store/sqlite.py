@@ -36,6 +36,7 @@ PRAGMAS = (
     "synchronous = FULL",
     "foreign_keys = ON",
     "recursive_triggers = ON",
+    "secure_delete = ON",  # what is erased is overwritten
     "temp_store = MEMORY",
     # The commit that fills the log also moves it into the database. By default, that is every
     # thousandth page; with a log of 64 MB, fewer commits have to wait for it.

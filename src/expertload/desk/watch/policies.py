@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import hashlib
 
-from sqlalchemy import func, select
+from sqlalchemy import exists, func, select, update
 
 from expertload.desk.intake.receiving import Wanted, open_readings
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import (
+    bodies,
     cases,
     decisions,
     in_state,
@@ -212,3 +213,50 @@ def void_case(transaction: Transaction, key: str, *, reason: str) -> None:
         transaction.move(readings, reading, "void", event, finished=transaction.now)
     if case.state == "disputed":
         settle_audit(transaction, case, "")
+
+
+# ------------------------------------------------------------------ erasing
+
+ERASED = b"Erased."
+_IS_OPEN = exists().where(
+    readings.c.case_id == cases.c.id, readings.c.state.in_(("waiting", "leased"))
+)
+
+
+def erase(transaction: Transaction, key: str) -> bool:
+    """Erase a case's body and probabilities; return False if that was done before.
+
+    Decisions, answers and digests stay, so the trail can still be verified. The case is no longer
+    used to certify policies.
+    """
+    case = transaction.first(select(cases).where(transaction.in_project(cases), cases.c.key == key))
+    if case is None:
+        raise DeskRefusedError("not_found", f"There is no case '{key[:60]}'.")
+    if transaction.value(select(_IS_OPEN).select_from(cases).where(cases.c.id == case.id)):
+        raise DeskRefusedError(
+            "conflict", "Somebody still has to read this case.", "void it first, or wait."
+        )
+    body = transaction.first(select(bodies.c.content).where(bodies.c.id == case.id))
+    if case.probabilities is None and (body is None or body.content == ERASED):
+        return False
+    event = transaction.event("case.erased", case_id=case.id)
+    without = update(cases).where(cases.c.id == case.id).values(probabilities=None)
+    transaction.connection.execute(without)
+    event.note(cases, case.id, {"probabilities_sha256": None})
+    if body is not None:
+        shown = {"kind": "text", "media_type": "text/plain; charset=utf-8"}
+        digest = hashlib.sha256(ERASED).hexdigest()
+        transaction.update(bodies, case.id, event, content=ERASED, sha256=digest, **shown)
+    return True
+
+
+def keys_before(transaction: Transaction, moment: int) -> list[str]:
+    """Return the keys of cases that were received before a time and can be erased."""
+    left = cases.outerjoin(bodies, bodies.c.id == cases.c.id)
+    has_content = cases.c.probabilities.is_not(None) | (bodies.c.content != ERASED)
+    return transaction.values(
+        select(cases.c.key)
+        .select_from(left)
+        .where(transaction.in_project(cases), cases.c.received < moment, has_content, ~_IS_OPEN)
+        .order_by(cases.c.id)
+    )
