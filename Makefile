@@ -65,6 +65,11 @@ format: .venv/.dev  ## format the code and mend what lint can mend
 bench: .venv/.dev  ## speed and memory, as ratios against named rivals
 	@$(BIN)/python -m benchmarks
 
+audit: .venv/.dev  ## list the installed packages (sbom.json), and look for known vulnerabilities; needs a network
+	@$(BIN)/python tools/sbom.py sbom.json
+	@$(BIN)/python -m venv .venv/audit && .venv/audit/bin/pip install --quiet pip-audit
+	@.venv/audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
+
 clean:  ## remove the environment and all caches
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage demo-output
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

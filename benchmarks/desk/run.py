@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-PARTS = ("intake", "clients", "queue", "export", "crowd")
+PARTS = ("intake", "clients", "queue", "export", "crowd", "attacks")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ QUICK = Sizes(batches=10, client_seconds=2.0, backlog=50_000, claims=100, crowd_
 
 def main(arguments: Sequence[str] = ()) -> None:
     """Run the parts named on the command line."""
-    from benchmarks.desk import backlog, crowd, intake
+    from benchmarks.desk import attacks, backlog, crowd, intake
     from benchmarks.desk.places import places
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.desk")
@@ -49,3 +49,5 @@ def main(arguments: Sequence[str] = ()) -> None:
                 backlog.measure(place, sizes, parts)
             if "crowd" in parts:
                 crowd.measure(place, sizes)
+            if "attacks" in parts:
+                attacks.measure(place, sizes)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from expertload.desk.api.access import desk_of, needs
@@ -38,7 +38,7 @@ async def take(request: Request, reader: Reader) -> Response:
     """Return the case that the reader holds, or else a new one; 204 if nothing waits."""
     is_arbiter = "arbiter" in reader.roles
     held = await desk_of(request).awrite(claims.claim, reader.user, arbiter=is_arbiter)
-    return Response(status_code=204) if held is None else JSONResponse(_shown(held))
+    return Response(status_code=204) if held is None else _shown(held)
 
 
 @router.post("/claims/{lease}/answer", summary="Answer a case")
@@ -76,19 +76,21 @@ async def hold(lease: str, request: Request, reader: Reader) -> dict[str, Any]:
 
 
 @router.post("/answers/{submission}/undo", summary="Take an answer back")
-async def take_back(submission: str, request: Request, reader: Reader) -> dict[str, Any]:
+async def take_back(submission: str, request: Request, reader: Reader) -> Response:
     """Take an answer back while nothing depends on it; the reader holds the case again."""
     return _shown(await desk_of(request).awrite(answers.undo, reader.user, submission))
 
 
-def _shown(held: Claim) -> dict[str, Any]:
-    return {
+def _shown(held: Claim) -> Response:
+    """Write a case; its body is already JSON, and is not parsed again, because it may be large."""
+    content = {
         "lease": held.lease,
         "until": _seconds(held.until),
         "key": held.key,
         "body": None if held.body is None else _body(held.body),
-        "classes": list(held.classes),
+        "classes": held.classes,
     }
+    return Response(orjson.dumps(content), media_type="application/json")
 
 
 def _body(body: Body) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def _body(body: Body) -> dict[str, Any]:
     elif body.kind == "text":
         content = body.content.decode()
     else:
-        content = json.loads(body.content)
+        content = orjson.Fragment(body.content)
     return {"kind": body.kind, "media_type": body.media_type, "content": content}
 
 
