@@ -12,14 +12,16 @@ from typing import Any
 def component(package: Distribution) -> dict[str, Any]:
     """Describe one package: its name, version, address and licence."""
     name = package.metadata["Name"].lower().replace("_", "-")
-    described = {
+    described: dict[str, Any] = {
         "type": "library",
         "name": name,
         "version": package.version,
         "purl": f"pkg:pypi/{name}@{package.version}",
     }
-    licence = package.metadata.get("License-Expression") or package.metadata.get("License")
-    if licence and "\n" not in licence:
+    licence = package.metadata.json.get("license_expression") or package.metadata.json.get(
+        "license"
+    )
+    if isinstance(licence, str) and "\n" not in licence:
         described["licenses"] = [{"license": {"name": licence}}]
     return described
 

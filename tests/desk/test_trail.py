@@ -237,3 +237,15 @@ def test_an_erased_body_that_comes_back_is_seen(world):
     again = update(cases).where(cases.c.key == key).values(probabilities="{}")
     world.desk.database.write(lambda c: c.execute(again))
     assert not world.desk.read(verify).is_intact
+
+
+def test_the_command_erases_by_key_and_by_age(world, place):
+    world.activate()
+    world.send(*(sent(f"{i}") for i in range(9)))
+    keys = world.desk.read(keys_before, world.clock() + 1)
+    option = "--data" if isinstance(place, Path) else "--database"
+    one = CliRunner().invoke(app, ["desk", "erase", keys[0], option, str(place)])
+    assert "Erased 1 cases." in one.output
+    rest = CliRunner().invoke(app, ["desk", "erase", "--older-than", "30", option, str(place)])
+    assert f"Erased {len(keys) - 1} cases." in rest.output
+    assert world.desk.read(verify).is_intact
