@@ -16,7 +16,9 @@ import httpx
 import pytest
 from PIL import Image
 from sqlalchemy import select, update
+from typer.testing import CliRunner
 
+from expertload.cli.app import app
 from expertload.desk import Desk
 from expertload.desk import app as server
 from expertload.desk.api.access import MOST_BYTES_ELSEWHERE
@@ -379,3 +381,14 @@ def test_a_deep_body_makes_no_huge_page(served):
         page = ann.get("/review")
     assert page.status_code == 200
     assert len(page.content) < 1_000_000
+
+
+# ------------------------------------------------------------------ secrets in messages
+
+
+def test_no_error_shows_the_password_of_a_database():
+    address = "mysql://desk:geheim@host/desk"
+    done = CliRunner().invoke(app, ["desk", "verify", "--database", address])
+    assert done.exit_code == 1
+    assert "postgresql://" in done.output
+    assert "geheim" not in done.output

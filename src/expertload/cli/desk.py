@@ -75,7 +75,7 @@ def _place(data: Path | None, database: str | None) -> str:
         )
     if database is not None and not is_postgres(database):
         raise ParameterError(
-            f"--database must be a postgresql:// address. Got {database}. Hint: name the folder of "
+            "--database must be a postgresql:// address. Got another one. Hint: name the folder of "
             "a desk with --data FOLDER."
         )
     return str(data) if database is None else database
