@@ -207,7 +207,8 @@ def permutation_test(
     """Test whether two models differ in a metric on the same cases.
 
     In each round a coin decides, case by case, which of the two predictions is whose. If the
-    models are equally good, the observed difference is one draw among those of the rounds.
+    models are exchangeable on every case, the observed difference is one draw among those of the
+    rounds.
 
     Parameters
     ----------
