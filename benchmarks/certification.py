@@ -158,7 +158,7 @@ def _measure(
 
 
 def beside_mapie() -> None:
-    """Precision and misses of two classes, on the circles of MAPIE's own example.
+    """Precision and misses of two classes, on two noisy circles, one inside the other.
 
     The share of new cases decided with the promise: positive answers for a precision, negative ones
     for a recall, which is one minus the share missed.

@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from PIL import Image
 from sqlalchemy import select
 
+from expertload import Cases
 from expertload.desk.intake.case import SentCase, read_body, read_case, read_line
 from expertload.desk.intake.images import MOST_PIXELS
 from expertload.desk.intake.receiving import Outcome, draw, receive
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.store.tables import bodies, cases, decisions, readings
 from expertload.exceptions import DeskRefusedError
+from expertload.operating_point import certify_classes
 from tests.desk.world import policy_text, sent
 
 GOOD = {"key": "a", "confidence": 0.9, "label": "cat"}
@@ -367,6 +369,16 @@ def test_another_group_goes_to_an_expert():
 def test_what_is_no_policy_is_refused(document):
     with pytest.raises(DeskRefusedError, match="not a policy"):
         read_policy(document)
+
+
+def test_promises_about_classes_are_not_for_a_desk():
+    rng = np.random.default_rng(0)
+    sick = rng.beta(0.3, 0.6, 1000)
+    y_true = np.where(rng.random(1000) < sick, "sick", "well")
+    screened = Cases.from_predictions(y_true, sick, labels=["well", "sick"])
+    policy = certify_classes(screened, promises="missed:sick=0.1")
+    with pytest.raises(DeskRefusedError, match="promises about classes"):
+        read_policy(policy.to_json())
 
 
 # ------------------------------------------------------------------ receiving

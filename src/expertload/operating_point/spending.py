@@ -67,11 +67,11 @@ on the errors: given how many cases a bad threshold accepts, more errors mean fe
 better one. `graded` shows that this raises the probability of one such event by a factor of
 1 / (1 - d) at most. So d is level / (1 + level) if cases share confidences and there are several
 looks; with a single one the dependence only helps. For the union of the events this last step is
-not proved: it rests on simulation and on exact computation over many shapes, the worst of which
-reached 0.96 of the level (``tests/operating_point/test_spending.py``).
+not proved: it rests on simulation of many shapes, the worst of which reached 0.96 of the level
+(``tests/operating_point/test_spending.py``).
 
-Share certified and load, target 0.95 and level 0.05, mean of 20 populations rounded to 6 to 400
-confidences; "at most" is the former rule, the loosest threshold with at most s_j cases:
+Share certified and load, target 0.95 and level 0.05, mean of 20 populations, 18 of them rounded
+to 6 to 400 confidences; "at most" is the former rule, the loosest threshold with at most s_j cases:
 
 ======  ============  ============  ============
 cases   at most       random order  at least

@@ -19,7 +19,7 @@ from expertload import operating_point
 from expertload._typing import BoolArray, FloatArray
 from expertload.desk.intake.case import SentCase
 from expertload.exceptions import DeskRefusedError, FileFormatError, InvalidInputError
-from expertload.operating_point import CertifiedGroups, CertifiedPoint
+from expertload.operating_point import CertifiedClasses, CertifiedGroups, CertifiedPoint
 from expertload.operating_point.point import confidence_of
 
 Point = CertifiedPoint | CertifiedGroups
@@ -160,6 +160,13 @@ def read_policy(document: str) -> RoutingPolicy:
         point = operating_point.from_json(document)
     except (FileFormatError, InvalidInputError) as error:
         raise DeskRefusedError("bad_policy", f"This is not a policy: {error}") from error
+    if isinstance(point, CertifiedClasses):
+        raise DeskRefusedError(
+            "not_certified",
+            "A desk needs a policy that promises an accuracy, and this one makes promises about "
+            "classes.",
+            "expertload decide applies such a policy to a file, and expertload monitor watches it",
+        )
     if not (
         (isinstance(point, CertifiedGroups) and point.certified)
         or (isinstance(point, CertifiedPoint) and point.is_certified)
