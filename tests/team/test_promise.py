@@ -100,7 +100,7 @@ def test_the_margin_p_value_is_its_definition(harms, benefits, more, margin):
 
 
 def test_the_margin_p_value_at_a_fine_grid():
-    """Sixty rates are enough: a hundred times as many change nothing that matters."""
+    """Few rates are enough: many more change nothing that matters."""
     harms, benefits, n, margin = 4, 12, 150, 0.01
     fine = reference.margin_p_value(
         harms,

@@ -18,6 +18,10 @@ COST = HERE / "training_cost.csv"
 LADDER = HERE / "ladder.csv"
 OUTLIERS = HERE / "ladder_outliers.csv"
 LOOP = HERE / "loop.csv"
+TEAM = HERE / "team_splits.csv"
+TEAM_CERTIFICATES = HERE / "team_certificates.csv"
+TEAM_READERS = HERE / "team_readers.csv"
+TEAM_WEAK = HERE / "team_weak_reader.csv"
 
 Record = Mapping[str, object]
 

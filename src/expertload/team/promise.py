@@ -50,8 +50,8 @@ from expertload.team.combine import Combiner, combined_answers, experts_of
 # The parts of the level, and the shares of accepted cases where they are granted.
 GRANTS = ((0.10, 0.25), (0.35, 0.50), (0.65, 0.25))
 N_THRESHOLDS = 60
-# Discordance rates that are tried, and the probability that the true one lies outside.
-N_RATES, OUTSIDE = 60, 0.001
+# Discordance rates that are tried at a time, and the probability that the true one lies outside.
+N_RATES, OUTSIDE = 9, 0.001
 
 
 class Tested(NamedTuple):
@@ -319,8 +319,14 @@ def margin_p_value(harms: int, benefits: int, n: int, margin: float) -> float:
     low = betaincinv(discordant, n - discordant + 1, OUTSIDE / 2) if discordant else 0.0
     high = betaincinv(discordant + 1, n - discordant, 1 - OUTSIDE / 2) if discordant < n else 1.0
     low = min(max(low, margin * (1 + 1e-6), 1e-12), 1.0)
-    rates = np.linspace(low, max(high, low), N_RATES)
-    return max(_difference_tail(difference, n, rate, margin) for rate in rates.tolist()) + OUTSIDE
+    worst = 0.0
+    for _ in range(2):  # once over the interval, then between the neighbours of the worst rate
+        rates = np.linspace(low, max(high, low), N_RATES)
+        tails = [_difference_tail(difference, n, rate, margin) for rate in rates.tolist()]
+        at = int(np.argmax(tails))
+        worst = max(worst, tails[at])
+        low, high = rates[max(at - 1, 0)], rates[min(at + 1, N_RATES - 1)]
+    return worst + OUTSIDE
 
 
 def _difference_tail(difference: int, n: int, rate: float, margin: float) -> float:
