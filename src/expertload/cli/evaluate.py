@@ -97,6 +97,15 @@ def evaluate(
         ),
     ] = False,
     seed: Annotated[int, typer.Option(help="The seed of the split for --choose-confidence.")] = 0,
+    readings: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Answers of several readers (columns case, reader, answer), in place of --expert; "
+            "one reader of each case is drawn at random, and cases are matched by --id.",
+            show_default=False,
+        ),
+    ] = None,
     name: Names = None,
     title: Annotated[str, typer.Option(help="The report's heading.")] = "Expert load report",
     as_json: AsJson = False,
@@ -127,6 +136,8 @@ def evaluate(
     from expertload.io import match_cases
 
     read = read_models(files, name, columns, probabilities or [], identity, opening)
+    if readings is not None:
+        read = _with_readers(read, readings)
     tables = match_cases(read)
     if save_policy is not None and len(tables) > 1:
         raise typer.BadParameter("--save-policy needs one model: a policy belongs to one model.")
@@ -155,6 +166,23 @@ def evaluate(
     finally:
         _show(models, comparisons, choice, as_json=as_json)
     _say_where(out, save_policy, console(stderr=as_json))  # JSON is alone on standard output
+
+
+def _with_readers(
+    tables: Mapping[str, PredictionsTable], readings: Path
+) -> dict[str, PredictionsTable]:
+    """Give each case the answer of one of its readers, drawn at random."""
+    from dataclasses import replace
+
+    from expertload.io import read_readings
+
+    read = read_readings(readings)
+    found = {}
+    for name, table in tables.items():
+        if table.identifiers is None or table.expert_answers is not None:
+            raise typer.BadParameter("--readings needs an --id column, and excludes --expert.")
+        found[name] = replace(table, expert_answers=read.draw(table.identifiers))
+    return found
 
 
 def _check_outputs(files: list[Path], out: Path | None, save_policy: Path | None) -> None:

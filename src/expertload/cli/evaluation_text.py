@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from expertload.io import PredictionsTable
     from expertload.operating_point import OperatingPoint
     from expertload.significance import Comparison, Interval
+    from expertload.team import TeamEvaluation
 
 
 N_GROUPS = 5
@@ -45,6 +46,10 @@ def print_evaluation(
         if points is not None:
             screen.print()
             screen.print(_points(what, points))
+    if found.team is not None:
+        screen.print()
+        screen.print(_team(found.team, promised(found.confidence_level)))
+        screen.print(Text(str(found.team), style="dim"))
     if found.groups:
         screen.print()
         screen.print(_groups(found))
@@ -100,6 +105,26 @@ def _numbers(found: Evaluation) -> Table:
         if found.calibration.n_impossible:
             zeros = "true classes of probability 0; log loss uses the smallest positive number"
             grid.add_row("", str(found.calibration.n_impossible), zeros)
+    return grid
+
+
+def _team(team: TeamEvaluation, level: str) -> Table:
+    """Return a table of experts alone, the model alone, and both together."""
+    grid = Table(box=None, show_header=False, pad_edge=False)
+    grid.add_column(style="dim")
+    grid.add_column(justify="right", style="bold")
+    grid.add_column(style="dim")
+    sides = {
+        "experts alone": team.experts,
+        "model alone": team.model,
+        "together at the threshold": team.team,
+        "answers combined": team.combined,
+    }
+    for name, interval in sides.items():
+        if interval is not None:
+            grid.add_row(name, percent(interval.estimate), _range(interval, level))
+    if team.delegated_experts is not None:
+        grid.add_row("experts on what they get", percent(team.delegated_experts), "below it")
     return grid
 
 

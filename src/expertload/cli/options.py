@@ -188,6 +188,12 @@ IDENTITY = OptionGroup(
                 default=False,
             )
         ),
+        "expert": _text(
+            column_option(
+                "What an expert alone answered, empty where nobody read a case: measures the team.",
+                default=False,
+            )
+        ),
     },
 )
 OPENING = OptionGroup(

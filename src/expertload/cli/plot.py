@@ -14,7 +14,7 @@ from expertload.cli.outputs import check_picture, save_picture
 from expertload.cli.screen import console, one_line, true_text
 
 if TYPE_CHECKING:
-    from expertload.display import COCComparisonDisplay
+    from expertload.display import COCComparisonDisplay, TeamDisplay
     from expertload.evaluation import Evaluation
     from expertload.io import ColumnNames, FileOptions, Identity
 
@@ -53,11 +53,15 @@ def plot(
 ) -> None:
     """Plot the COC curve: accuracy of automatic decisions against the share left to experts.
 
+    With `--expert`, plot the team's curve: the accuracy of model and experts together.
+
     Columns are found by name, as for `expertload evaluate`.
     """
     patterns = [columns.probabilities] if columns.probabilities else []
     check_models(files, patterns, identity.model)
     check_picture(out, others=files)
+    if identity.expert is not None and len(files) > 1:
+        raise typer.BadParameter("--expert plots one team: name one FILE.")
     columns = replace(columns, group="none")
     tables = read_models(files, name, columns, patterns, identity, opening)
     found = {
@@ -68,12 +72,30 @@ def plot(
         for each, table in tables.items()
     }
     print_warnings(tables.values())
-    drawn = _draw(found, title, mark=target_accuracy is not None)
+    drawn: COCComparisonDisplay | TeamDisplay
+    if identity.expert is None:
+        drawn = _draw(found, title, mark=target_accuracy is not None)
+    else:
+        drawn = _draw_team(found, title)
     save_picture(drawn.figure_, out)
     said = console()
     for table in tables.values():
         said.print(one_line(f"{table.where}: {table.used}"), style="dim", soft_wrap=True)
     said.print(f"The plot is in {out}.", soft_wrap=True)
+
+
+def _draw_team(found: dict[str, Evaluation], title: str | None) -> TeamDisplay:
+    from expertload._check import require_extra
+    from expertload.display import TeamDisplay
+
+    (team,) = [each.team for each in found.values()]
+    if team is None:
+        raise typer.BadParameter("--expert needs the probabilities of the model.")
+    require_extra("matplotlib", "plot", "expertload plot").use("Agg")  # draws without a display
+    drawn = TeamDisplay(team.curve, combined=team.combined_curve).plot()
+    if title is not None:
+        drawn.ax_.set_title(true_text(title), loc="left", parse_math=False)
+    return drawn
 
 
 def _draw(found: dict[str, Evaluation], title: str | None, *, mark: bool) -> COCComparisonDisplay:

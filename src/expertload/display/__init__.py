@@ -1,4 +1,4 @@
-"""Plots: the COC curve, reliability diagrams, evidence, and outlier scores.
+"""Plots: the COC curve, the team's curve, reliability diagrams, evidence, and outlier scores.
 
 Each display follows scikit-learn's convention: class methods compute and draw, the constructor
 takes numbers computed elsewhere, and `plot` draws on any axes. Importing this package does not
@@ -10,6 +10,7 @@ from expertload.display.evidence import EvidenceDisplay
 from expertload.display.outlier import OutlierDisplay
 from expertload.display.reliability import ReliabilityDisplay
 from expertload.display.several import COCComparisonDisplay, COCFoldsDisplay
+from expertload.display.team import TeamDisplay
 
 __all__ = [
     "COCComparisonDisplay",
@@ -18,4 +19,5 @@ __all__ = [
     "EvidenceDisplay",
     "OutlierDisplay",
     "ReliabilityDisplay",
+    "TeamDisplay",
 ]

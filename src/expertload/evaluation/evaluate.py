@@ -29,6 +29,7 @@ from expertload.operating_point import certify_groups as certify_each_group
 from expertload.operating_point.point import digits, quantity
 from expertload.significance import aucoc_interval
 from expertload.significance.interval import check_several, effective_size_of_rate
+from expertload.team import TeamEvaluation, evaluate_team
 
 # Shown in addition to the requested targets, for comparison with stricter and laxer ones.
 USUAL_TARGETS = (0.9, 0.95, 0.99)
@@ -75,7 +76,8 @@ def evaluate(
     Returns
     -------
     Evaluation
-        Accuracy, AUCOC, curve, loads, calibration, operating point and groups.
+        Accuracy, AUCOC, curve, loads, calibration, operating point and groups; the team, if cases
+        have experts' answers.
 
     Examples
     --------
@@ -151,7 +153,14 @@ def evaluate(
         cases=cases,
         target=cases.target,
         members=members,
+        team=_team(cases, point, level),
     )
+
+
+def _team(cases: Cases, point: OperatingPoint, level: float) -> TeamEvaluation | None:
+    if cases.expert_answers is None:
+        return None
+    return evaluate_team(cases, threshold=point.threshold, confidence_level=level)
 
 
 def _calibration(cases: Cases) -> tuple[ReliabilityCurve | None, Calibration | None]:

@@ -41,6 +41,7 @@ from expertload.significance import (
 )
 from expertload.significance.compare import Pair, Pairs, check_same_cases
 from expertload.tally import Tally, cumulative_from_bottom
+from expertload.team import TeamEvaluation
 
 N_BINS = 20
 
@@ -124,6 +125,8 @@ class Evaluation:
         A threshold for each target, certified for all of them at once; None if there is one target.
     confidence_level : float
         The confidence level of every interval here.
+    team : TeamEvaluation or None
+        Experts, model and both together at the operating point; None without experts' answers.
     identified_by : str or None
         The column that identifies cases. None if there is none; models are then compared as if
         their cases were in the same order.
@@ -148,6 +151,7 @@ class Evaluation:
     cases: Cases = field(repr=False)
     target: IntArray | None = field(repr=False)
     members: Members | None = field(default=None, repr=False)
+    team: TeamEvaluation | None = field(default=None, repr=False)
     identifiers: AnyArray | None = field(default=None, repr=False)
     identified_by: str | None = None
 
@@ -284,6 +288,7 @@ class Evaluation:
                 {"target_accuracy": target, "guarantee": point.guarantee, **_point_to_dict(point)}
                 for target, point in (self.target_certification or {}).items()
             ],
+            **({} if self.team is None else {"team": self.team.to_dict()}),
         }
 
     def _repr_html_(self) -> str:
@@ -307,6 +312,7 @@ class Evaluation:
             f"AUCOC {self.aucoc}",
             *(f"load at {t:g} accuracy: {_load(load)}" for t, load in self.loads.items()),
             *self.lead,
+            *([] if self.team is None else [str(self.team)]),
         ]
         return "\n".join(lines)
 

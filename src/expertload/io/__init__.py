@@ -14,7 +14,7 @@ from expertload.io.decide import DecisionCounts, decide_file
 from expertload.io.files import FileOptions
 from expertload.io.frame_tally import FrameTally
 from expertload.io.frames import scan_file, tally_frame, tally_groups
-from expertload.io.read import read_cases, read_predictions
+from expertload.io.read import read_cases, read_predictions, read_readings
 from expertload.io.table import Identity, PredictionsTable, match_cases
 from expertload.tally import Bounds
 
@@ -38,6 +38,7 @@ __all__ = [
     "read_audits",
     "read_cases",
     "read_predictions",
+    "read_readings",
     "scan_file",
     "tally_frame",
     "tally_groups",

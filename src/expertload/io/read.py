@@ -21,7 +21,14 @@ from expertload._typing import FloatArray, IntArray
 from expertload.cases import Cases
 from expertload.exceptions import FileFormatError
 from expertload.io.arrays import Progress, Source, Table
-from expertload.io.columns import ColumnNames, Columns, file_wording, find_columns, find_role
+from expertload.io.columns import (
+    ColumnNames,
+    Columns,
+    file_wording,
+    find_columns,
+    find_named,
+    find_role,
+)
 from expertload.io.files import FileOptions
 from expertload.io.source import open_source
 from expertload.io.table import (
@@ -49,6 +56,7 @@ from expertload.io.values import (
     numbers_from,
     probabilities_from,
 )
+from expertload.team import Readings
 
 
 def read_cases(
@@ -136,6 +144,7 @@ def read_predictions(
     given, wanted = names or ColumnNames(), identity or Identity()
     columns = find_columns(source.columns, given, source.where, numbered=source.numbered)
     rows = find_identity(source.columns, wanted, columns.all, source.where)
+    _check_expert(source.where, columns, rows)
     stated = source.beside(_stated(source.columns, given, columns, source.where), columns.all[0])
     split = find_split(source.columns, (*columns.all, *rows.columns), source.where)
     split = source.beside(split, columns.all[0])
@@ -154,6 +163,7 @@ def read_predictions(
         **_arrays_from(source.where, columns, found, codes, stated=stated, listed=listed),
         **_identified(source.where, wanted, rows, found),
         **_clustered(source.where, wanted, rows, found),
+        expert_answers=None if rows.expert is None else found[rows.expert],
     )
 
 
@@ -192,6 +202,54 @@ def _clustered(where: str, wanted: Identity, rows: Identity, found: Table) -> di
     if wanted.cluster is None:
         return {"clusters": values}
     return {"clusters": known_clusters(values, column, where), "is_clustered": True}
+
+
+def _check_expert(where: str, columns: Columns, rows: Identity) -> None:
+    """Refuse the truth as an expert's answer."""
+    if rows.expert is not None and rows.expert == columns.label:
+        raise FileFormatError(
+            f"The column '{rows.expert}' of {where} cannot be both the truth and an expert's "
+            "answer. Hint: name the column with what a person answered alone (--expert)."
+        )
+
+
+def read_readings(
+    path: str | os.PathLike[str],
+    *,
+    case: str = "case",
+    reader: str = "reader",
+    answer: str = "answer",
+    options: FileOptions | None = None,
+) -> Readings:
+    r"""Read a file with one row per reading: which case, by whom, and the answer.
+
+    Parameters
+    ----------
+    path, options
+        As in `read_predictions`.
+    case, reader, answer : str
+        The columns.
+
+    Returns
+    -------
+    Readings
+        The answers of all readers.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from expertload.io import read_readings
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "readings.csv"
+    ...     _ = file.write_text("case,reader,answer\na,Ann,cat\na,Bo,dog\nb,Ann,dog\n")
+    ...     print(read_readings(file))
+    Readings(n=3, cases=2, readers=2, labels=('cat', 'dog'))
+    """
+    source = open_source(path, options, None)
+    named = [find_named(source.columns, name, source.where) for name in (case, reader, answer)]
+    found = source.read(named)
+    return Readings.from_frame(found, case=named[0], reader=named[1], answer=named[2])
 
 
 def _identified(where: str, wanted: Identity, rows: Identity, found: Table) -> dict[str, Any]:

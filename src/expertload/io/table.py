@@ -48,7 +48,7 @@ FEWEST_CLUSTERS = 20
 # The fields with one value per case.
 ROW_WISE = (
     *("place", "y_proba", "target", "correct", "confidence", "weight"),
-    *("identifiers", "models", "clusters"),
+    *("identifiers", "models", "clusters", "expert_answers"),
 )
 
 
@@ -68,18 +68,20 @@ class Identity:
         The column whose value is the same for cases that belong together, such as patient. If
         none is given, columns with a usual name are checked for repeats, to warn of them;
         ``"none"`` turns this off.
+    expert : str, optional
+        The column with what an expert alone answered, empty where nobody read a case.
     """
 
     identifier: str | None = None
     model: str | None = None
     cluster: str | None = None
+    expert: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns to read."""
-        return tuple(
-            name for name in (self.identifier, self.model, self.cluster) if name is not None
-        )
+        names = (self.identifier, self.model, self.cluster, self.expert)
+        return tuple(name for name in names if name is not None)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -116,6 +118,8 @@ class PredictionsTable:
         The cluster of each case, from a named column or one with a usual name.
     is_clustered : bool
         Whether the user named the cluster column.
+    expert_answers : ndarray or None
+        What an expert alone answered to each case, None where nobody read it.
     """
 
     where: str
@@ -135,6 +139,7 @@ class PredictionsTable:
     models: AnyArray | None = None
     clusters: AnyArray | None = None
     is_clustered: bool = False
+    expert_answers: AnyArray | None = None
 
     @property
     def warning(self) -> str:
@@ -158,7 +163,8 @@ class PredictionsTable:
     def used(self) -> str:
         """The columns that were used, in words."""
         cluster = f", cluster: {self.identity.cluster}" if self.is_clustered else ""
-        return f"{self.columns}{cluster}"
+        expert = f", expert: {self.identity.expert}" if self.identity.expert else ""
+        return f"{self.columns}{cluster}{expert}"
 
     @property
     def y_true(self) -> AnyArray | None:
@@ -181,6 +187,11 @@ class PredictionsTable:
 
     def _cases(self, groups: AnyArray | None) -> Cases:
         clusters = self.clusters if self.is_clustered else None
+        if self.expert_answers is not None and self.y_proba is None:
+            raise FileFormatError(
+                f"Experts' answers need the classes of the model's answers. Got no probabilities "
+                f"in {self.where}. Hint: name their columns (--probabilities)."
+            )
         if self.place is None or self.y_proba is None or self.labels is None:
             return Cases.from_correctness(
                 np.asarray(self.correct),
@@ -196,7 +207,8 @@ class PredictionsTable:
             confidence=self.confidence,
             weight=check_weight(self.weight, self.n_cases),
         )
-        return replace(cases, clusters=number_clusters(clusters, self.n_cases), groups=groups)
+        cases = replace(cases, clusters=number_clusters(clusters, self.n_cases), groups=groups)
+        return cases.with_experts(self.expert_answers)
 
     def take(self, rows: IntArray) -> PredictionsTable:
         """Return some rows, in the order given."""
@@ -342,9 +354,11 @@ def find_identity(
     identifier = _find(available, IDENTIFIERS, wanted.identifier, taken, where)
     model = _find(available, MODELS, wanted.model, taken, where)
     cluster = _find(available, CLUSTERS, wanted.cluster, taken, where)
+    expert = _find(available, (), wanted.expert, taken, where)
     if cluster is None and wanted.cluster is None:
-        cluster = _likely_cluster([c for c in available if c not in {*taken, identifier, model}])
-    return Identity(identifier=identifier, model=model, cluster=cluster)
+        used = {*taken, identifier, model, expert}
+        cluster = _likely_cluster([column for column in available if column not in used])
+    return Identity(identifier=identifier, model=model, cluster=cluster, expert=expert)
 
 
 def _likely_cluster(available: Sequence[str]) -> str | None:

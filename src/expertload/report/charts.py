@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from expertload._format import percent
 from expertload._typing import FloatArray
-from expertload.display._curve import along_curve
+from expertload.display._curve import along_curve, visible
 from expertload.evaluation import ClassEvaluation, Evaluation, GroupEvaluation, Members
 from expertload.operating_point import certified_curve
 from expertload.report.scale import Frame, Tick, round_ticks
@@ -79,6 +79,7 @@ class Figure:
     y_ticks: list[Tick]
     dots: list[Dot] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
+    paths: dict[str, str] = field(default_factory=dict)
     summary: str = ""
 
 
@@ -141,6 +142,24 @@ def reliability_figure(evaluation: Evaluation) -> Figure | None:
     dots = [Dot(*map(float, values)) for values in zip(*columns, strict=True)]
     summary = _gap_in_words(float(curve.share @ curve.confidence), evaluation)
     return Figure(frame, frame.x_ticks(), frame.y_ticks(), dots=dots, summary=summary)
+
+
+def team_figure(evaluation: Evaluation) -> Figure | None:
+    """Draw the accuracy of model and experts together against the load, plain and combined."""
+    team = evaluation.team
+    if team is None:
+        return None
+    lines = {"together": team.curve, "combined": team.combined_curve}
+    curves = {name: curve for name, curve in lines.items() if curve is not None}
+    lowest = min(float(curve.accuracy.min()) for curve in curves.values())
+    frame = replace(SMALL, x_range=(0.0, 1.0), y_range=(np.floor(lowest * 50 - 0.2) / 50, 1.0))
+    paths = {}
+    for name, curve in curves.items():
+        rows = visible(curve.expert_load, curve.accuracy, COLUMNS)
+        paths[name] = frame.path(curve.expert_load[rows], curve.accuracy[rows])
+    experts = np.full(2, team.experts.estimate)
+    paths["experts"] = frame.path(np.array([0.0, 1.0]), experts)
+    return Figure(frame, frame.x_ticks(), frame.y_ticks(), paths=paths, summary=str(team))
 
 
 def _gap_in_words(confidence: float, evaluation: Evaluation) -> str:

@@ -69,6 +69,7 @@ class ModelPart:
     in_words: str
     reliability: charts.Figure | None
     histogram: charts.Figure
+    team: charts.Figure | None
     parts: list[PartTable]
     table: list[TableRow]
     comparison: Comparison | None
@@ -104,6 +105,7 @@ def models_of_page(models: Mapping[str, Evaluation]) -> tuple[list[ModelPart], F
             in_words=charts.curve_in_words(name, own),
             reliability=charts.reliability_figure(evaluation),
             histogram=charts.histogram_figure(evaluation),
+            team=charts.team_figure(evaluation),
             parts=charts.part_tables(i, evaluation, own),
             table=_table(own),
             comparison=comparisons.get(name),
@@ -217,7 +219,8 @@ def build_report(
     note : str, optional
         A paragraph under the heading, for example about the data.
     expert_accuracy : float, default=1.0
-        How often experts are right; readers can change it on the page.
+        How often experts are right; readers can change it on the page. Not used for models whose
+        experts' answers are known: what these were right in is used at every threshold.
     volume : float, optional
         The number of cases for which the hours of review are computed; by default, the number of
         evaluated cases. Readers can change it on the page.
@@ -323,6 +326,7 @@ def _payload(parts: list[ModelPart], frame: Frame, defaults: dict[str, float]) -
                 "histogram": part.histogram.frame.x_range,
                 "tables": [table.number for table in part.parts],
                 **part.stops.to_dict(),
+                **_team(part),
             }
             for part in parts
         ],
@@ -335,6 +339,15 @@ def _payload(parts: list[ModelPart], frame: Frame, defaults: dict[str, float]) -
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
+
+
+def _team(part: ModelPart) -> dict[str, list[float]]:
+    """Return the team's accuracy at each stop, if experts' answers are known."""
+    team = part.evaluation.team
+    if team is None:
+        return {}
+    rows = np.searchsorted(team.curve.thresholds, part.stops.threshold)
+    return {"team": team.curve.accuracy[rows].tolist()}
 
 
 def _versions() -> str:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from expertload._check import check_fraction, check_threshold
+from expertload._format import percent
 from expertload._typing import FloatArray
 from expertload.cases import Cases, check_are_cases, reaches
 from expertload.exceptions import InsufficientDataError
@@ -265,6 +266,21 @@ class TeamEvaluation:
         if self.combined_curve is None:
             return None
         return self.combined_curve.load_at_accuracy(min(self.best_accuracy, 1.0))
+
+    def __str__(self) -> str:
+        best = f"At best the team is right in {percent(self.best_accuracy)}"
+        lines = [
+            f"Experts alone are right in {percent(self.experts.estimate)} of cases, the model "
+            f"alone in {percent(self.model.estimate)}, both together at this threshold in "
+            f"{percent(self.team.estimate)}.",
+            f"{best}, with a load of {percent(self.best_load)} on these cases.",
+        ]
+        if self.combined_load is not None and self.combined_load < self.best_load:
+            lines.append(
+                "If their answers are combined with the model's, a load of "
+                f"{percent(self.combined_load)} is enough for that."
+            )
+        return " ".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers for JSON; JSON has no infinity, which is None."""

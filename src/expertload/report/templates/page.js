@@ -25,9 +25,16 @@
       accuracy: accepted > 0 ? 1 - errors / accepted : null,
       low: accepted > 0 ? model.low[stop] : null,
       high: accepted > 0 ? model.high[stop] : null,
-      spared: model.errors[0] - errors,
+      ...netErrors(model, stop, total),
       allErrors: model.errors[0],
     };
+  }
+
+  // Experts whose answers are known err too: what they get wrong is not spared.
+  function netErrors(model, stop, total) {
+    if (!model.team) return { team: null, spared: model.errors[0] - model.errors[stop], remaining: model.errors[stop] };
+    const remaining = Number((total * (1 - model.team[stop])).toFixed(6));
+    return { team: model.team[stop], spared: model.errors[0] - remaining, remaining };
   }
 
   const assumed = (input, fallback, scale) =>
@@ -38,7 +45,7 @@
     const volume = assumed(inputs.volume, data.volume, 1);
     const minutes = assumed(inputs.minutes, data.minutes, 1);
     return {
-      team: (point.accepted - point.errors + expert * point.delegated) / point.total,
+      team: point.team ?? (point.accepted - point.errors + expert * point.delegated) / point.total,
       hours: (volume * point.load * minutes) / 60,
       allHours: (volume * minutes) / 60,
     };
@@ -124,7 +131,7 @@
     show("high", point.high, percent);
     show("spared", point.spared, count);
     show("all-errors", point.allErrors, count);
-    show("remaining", point.errors, count);
+    show("remaining", point.remaining, count);
     const { team, hours, allHours } = outlook(point);
     show("team", team, percent);
     show("hours", hours, count);
