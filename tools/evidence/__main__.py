@@ -16,6 +16,7 @@ from tools.evidence.ladder_outliers import measure_outliers
 from tools.evidence.ladder_tables import ladder_summary
 from tools.evidence.outlier_tables import ladder_outliers
 from tools.evidence.pages import PAGES, fill
+from tools.evidence.team import measure_certificates, measure_readers, measure_teams
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,6 +42,8 @@ def main() -> None:
     stranger.add_argument("--data-dir", type=Path, help="where data files are")
     claimer = commands.add_parser("claim", help="read the runs of the paper's claim, as CSV")
     claimer.add_argument("runs", type=Path, help="folder with the runs of claim-NAME")
+    teamed = commands.add_parser("team", help="measure teams with real people's answers, as CSV")
+    teamed.add_argument("data", type=Path, help="folder with the files of people's answers")
     commands.add_parser("write", help="fill the tables of the pages and draw the figures")
     arguments = parser.parse_args()
     if arguments.command == "gather":
@@ -65,6 +68,11 @@ def main() -> None:
         for line in gather_claim(arguments.runs):
             print(line, flush=True)
         print(f"\n{claim_summary()}")
+        return
+    if arguments.command == "team":
+        for measure in (measure_teams, measure_readers, measure_certificates):
+            for line in measure(arguments.data):
+                print(line, flush=True)
         return
     if arguments.command == "cost":
         print(f"wrote {measure_cost().relative_to(ROOT)}")

@@ -24,6 +24,14 @@ from tools.evidence.files import AREAS, COST, read_records
 from tools.evidence.ladder_tables import ladder, ladder_calibration, ladder_in_brief, ladder_summary
 from tools.evidence.markdown import DASH, NOTHING, table
 from tools.evidence.outlier_tables import ladder_outlier_scores, ladder_outliers
+from tools.evidence.team_tables import (
+    team_certificates,
+    team_readers,
+    team_rules,
+    team_stated,
+    team_summary,
+    team_weak_reader,
+)
 
 PAGES = (
     "README.md",
@@ -31,6 +39,7 @@ PAGES = (
     "docs/learn/lowering_the_load.md",
     "docs/lower_load.md",
     "docs/reproduction.md",
+    "docs/team.md",
 )
 BLOCK = re.compile(
     r"(<!-- results: (?P<what>[^>]*?) -->\n)(?P<old>.*?)(<!-- end of results -->)", re.DOTALL
@@ -151,4 +160,10 @@ MAKERS: dict[str, Callable[..., str]] = {
     "ladder-outlier-scores": ladder_outlier_scores,
     "ladder-summary": ladder_summary,
     "ladder-in-brief": ladder_in_brief,
+    "team": team_summary,
+    "team-rules": team_rules,
+    "team-stated": team_stated,
+    "team-certificates": team_certificates,
+    "team-readers": team_readers,
+    "team-weak-reader": team_weak_reader,
 }

@@ -61,7 +61,7 @@ class People(NamedTuple):
     def right(self, rows: np.ndarray) -> np.ndarray:
         """Return how often a person is right on each case."""
         target = self.cases.take(rows).predictions.target
-        return self.shares[rows, target]
+        return np.asarray(self.shares[rows, target])
 
 
 def read_people(folder: Path, name: str) -> People:
@@ -131,7 +131,7 @@ def along(delegate_first: np.ndarray, model: np.ndarray, other: np.ndarray) -> n
     """Return the team's accuracy with 0, 1, ... cases delegated, those of the best score first."""
     order = np.argsort(-delegate_first, kind="stable")
     gained = np.append(0.0, np.cumsum((other - model)[order]))
-    return model.mean() + gained / len(model)
+    return np.asarray(model.mean() + gained / len(model))
 
 
 def _combined_right(combiner: Combiner, people: People, rows: np.ndarray) -> np.ndarray:
@@ -151,7 +151,7 @@ def _stated(fit: Cases, new: Cases, expert: np.ndarray) -> dict[str, float]:
     row = curve.best
     accepted = new.confidence >= curve.thresholds[row]
     own = fit.confidence >= curve.thresholds[row]
-    right = (fit.expert_answers == fit.target).mean()
+    right = np.mean(fit.expert_answers == fit.target)
     constant = (fit.correct * own).mean() + right * (1 - own.mean())
     return {
         "stated": float(curve.accuracy[row]),
@@ -182,7 +182,7 @@ def compare_confidences(fit: Cases, new: Cases) -> np.ndarray:
         regression = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
         regression.fit(_features(fit), errs)
         chance[who] = regression.predict_proba(_features(new))[:, 1]
-    return chance["model"] - chance["person"]
+    return np.asarray(chance["model"] - chance["person"])
 
 
 def codoc_like(fit: Cases, new: Cases, bandwidth: float = 0.03) -> np.ndarray:
@@ -197,7 +197,7 @@ def codoc_like(fit: Cases, new: Cases, bandwidth: float = 0.03) -> np.ndarray:
     grid = np.linspace(0, 1, 401)
     weight = np.exp(-0.5 * ((grid[:, None] - own) / bandwidth) ** 2)
     advantage = weight @ gain / weight.sum(axis=1)
-    return np.interp(np.searchsorted(ranks, new.confidence) / len(fit), grid, advantage)
+    return np.asarray(np.interp(np.searchsorted(ranks, new.confidence) / len(fit), grid, advantage))
 
 
 # ------------------------------------------------------------------ certificates
@@ -361,12 +361,12 @@ def _weak_reader(confusions: list[np.ndarray]) -> dict[str, float]:
             wrong = np.cumsum(rng.random(MOST_GOLDEN) < rate + worse)
             others = np.cumsum(rng.binomial(20, rate, MOST_GOLDEN))
             stops.append(_first_alarm(wrong, others))
-    stops = np.array(found[WORSE])
+    weak = np.array(found[WORSE])
     return {
         "others_error": float(rate),
-        "median": float(np.median(stops)),
-        "ninety_percent": float(np.quantile(stops, 0.9)),
-        "within_150": float((stops <= 150).mean()),
+        "median": float(np.median(weak)),
+        "ninety_percent": float(np.quantile(weak, 0.9)),
+        "within_150": float((weak <= 150).mean()),
         "falsely_found": float((np.array(found[0.0]) <= MOST_GOLDEN).mean()),
     }
 
