@@ -14,6 +14,8 @@ from tools.evidence.gather import gather
 from tools.evidence.ladder import measure_ladders
 from tools.evidence.ladder_outliers import measure_outliers
 from tools.evidence.ladder_tables import ladder_summary
+from tools.evidence.loop import SETTINGS, play_loops
+from tools.evidence.loop_tables import loop
 from tools.evidence.outlier_tables import ladder_outliers
 from tools.evidence.pages import PAGES, fill
 from tools.evidence.team import measure_certificates, measure_readers, measure_teams
@@ -44,6 +46,12 @@ def main() -> None:
     claimer.add_argument("runs", type=Path, help="folder with the runs of claim-NAME")
     teamed = commands.add_parser("team", help="measure teams with real people's answers, as CSV")
     teamed.add_argument("data", type=Path, help="folder with the files of people's answers")
+    player = commands.add_parser("loop", help="play rounds of learning from experts, as CSV")
+    player.add_argument(
+        "names", nargs="*", default=list(SETTINGS), help="data sets; all by default"
+    )
+    player.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
+    player.add_argument("--data-dir", type=Path, help="where data files are")
     commands.add_parser("write", help="fill the tables of the pages and draw the figures")
     arguments = parser.parse_args()
     if arguments.command == "gather":
@@ -73,6 +81,12 @@ def main() -> None:
         for measure in (measure_teams, measure_readers, measure_certificates):
             for line in measure(arguments.data):
                 print(line, flush=True)
+        return
+    if arguments.command == "loop":
+        played = play_loops(arguments.names, arguments.seeds, data_dir=arguments.data_dir)
+        for line in played:
+            print(line, flush=True)
+        print(f"\n{loop()}")
         return
     if arguments.command == "cost":
         print(f"wrote {measure_cost().relative_to(ROOT)}")

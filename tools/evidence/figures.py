@@ -14,8 +14,9 @@ from expertload._files import replaced_whole
 from expertload.losses.build import LOSS_NAMES
 from tools.evidence import files
 from tools.evidence.experiments import SUMMARY, by_seed, chosen_rows, paired, rows_of
-from tools.evidence.files import CURVES, LADDER, PUSHES, read_records
+from tools.evidence.files import CURVES, LADDER, LOOP, PUSHES, read_records
 from tools.evidence.ladder_figure import draw_ladder
+from tools.evidence.loop_tables import draw_loop
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,6 +51,7 @@ def draw_figures(folder: Path) -> Iterator[Path]:
         "differences": _draw_differences,
         "push_by_confidence": _draw_pushes,
         "ladder": draw_ladder,
+        "loop": draw_loop,
     }
     with plt.rc_context(STYLE):
         for name, draw in drawings.items():
@@ -71,6 +73,7 @@ def fingerprint(figure: str) -> str:
         "differences": [path for path in of_experiments if path.exists()],
         "push_by_confidence": [PUSHES],
         "ladder": [LADDER],
+        "loop": [LOOP],
     }[figure]
     return sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 

@@ -22,6 +22,7 @@ from tools.evidence.comparisons import differences, paired_tests, summary
 from tools.evidence.experiments import SUMMARY, numbers_of, rows_of
 from tools.evidence.files import AREAS, COST, read_records
 from tools.evidence.ladder_tables import ladder, ladder_calibration, ladder_in_brief, ladder_summary
+from tools.evidence.loop_tables import loop, loop_rounds
 from tools.evidence.markdown import DASH, NOTHING, table
 from tools.evidence.outlier_tables import ladder_outlier_scores, ladder_outliers
 from tools.evidence.team_tables import (
@@ -37,6 +38,7 @@ PAGES = (
     "README.md",
     "docs/claim.md",
     "docs/learn/lowering_the_load.md",
+    "docs/loop.md",
     "docs/lower_load.md",
     "docs/reproduction.md",
     "docs/team.md",
@@ -166,4 +168,6 @@ MAKERS: dict[str, Callable[..., str]] = {
     "team-certificates": team_certificates,
     "team-readers": team_readers,
     "team-weak-reader": team_weak_reader,
+    "loop": loop,
+    "loop-rounds": loop_rounds,
 }
