@@ -85,8 +85,10 @@ def original(tmp_path_factory):
     table = {"case_id": np.arange(3000), **predictions(3000)}
     table["y_true"] = table.pop("label")
     del table["id"], table["group"]
-    for name in ("predictions.parquet", "predictions.csv", "audited.parquet", "a.csv", "b.csv"):
+    for name in ("predictions.parquet", "audited.parquet", "a.csv", "b.csv"):
         write(folder / name, table)
+    read = np.where(np.arange(3000) % 10, table["y_true"], np.roll(table["y_true"], 1))
+    write(folder / "predictions.csv", {**table, "doctor": read})
     write(folder / "new.parquet", {k: v for k, v in table.items() if k != "y_true"})
     audits = "\n".join(f"{case},1" for case in range(90))
     (folder / "audits.csv").write_text(f"case_id,correct\n{audits}\n")
