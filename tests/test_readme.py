@@ -14,7 +14,7 @@ import pytest
 from tests.pages import PAGES, ROOT, examples, fences, page_id
 
 README = PAGES[0].read_text()
-LANGUAGES = {"", "sh", "python", "text", "toml", "json", "{toctree}", "{container} doors"}
+LANGUAGES = {"", "sh", "python", "text", "toml", "json", "nginx", "{toctree}", "{container} doors"}
 
 
 @pytest.mark.slow

@@ -47,7 +47,8 @@ def pieces(data):
 
 
 def told(answer):
-    kept = ("content-type", "content-length", "www-authenticate", "connection")
+    """The answer without `Connection`: a refused body of unknown length closes it."""
+    kept = ("content-type", "content-length", "www-authenticate")
     return answer.status_code, answer.content, {k: answer.headers.get(k) for k in kept}
 
 

@@ -187,6 +187,14 @@ _READING = (
 )
 
 
+def _open_readings(transaction: Transaction, case: int) -> list[AnyRow]:
+    """Return the open readings of a case; nobody can take them before this transaction ends."""
+    still_open = readings.c.state.in_(("waiting", "leased"))
+    return transaction.all(
+        select(readings).where(readings.c.case_id == case, still_open).with_for_update()
+    )
+
+
 def void_case(transaction: Transaction, key: str, *, reason: str) -> None:
     """Take an open case out of the queue, for example if it was sent by mistake.
 
@@ -207,9 +215,7 @@ def void_case(transaction: Transaction, key: str, *, reason: str) -> None:
         )
     event = transaction.event(f"case.voided: {reason[:200]}", case_id=case.id)
     transaction.move(cases, case, "void", event)
-    still_open = readings.c.state.in_(("waiting", "leased"))
-    query = select(readings).where(readings.c.case_id == case.id, still_open).with_for_update()
-    for reading in transaction.all(query):  # locked: nobody takes one before this ends
+    for reading in _open_readings(transaction, case.id):
         transaction.move(readings, reading, "void", event, finished=transaction.now)
     if case.state == "disputed":
         settle_audit(transaction, case, "")

@@ -183,7 +183,7 @@ def certified_load(labels: IntArray, proba: FloatArray, *, target_accuracy: floa
     >>> labels = (proba.cumsum(axis=1) > rng.random((2000, 1))).argmax(axis=1)
     >>> found = certified_load(labels, proba, target_accuracy=0.9)
     >>> print(f"load {found.load:.2f}, accuracy {found.accuracy:.2f}")
-    load 0.35, accuracy 0.92
+    load 0.34, accuracy 0.92
     """
     first, second = halves(len(labels))
     point = certify(
