@@ -14,6 +14,7 @@ GUIDES = {
     "decide": "evaluate.md",
     "plot": "evaluate.md",
     "monitor": "monitoring.md",
+    "sample": "monitoring.md",
     "lab": "lab.md",
     "desk": "desk.md",
 }

@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import io
+import signal
 import subprocess
 import sys
 import threading
@@ -181,6 +182,7 @@ def _receive(stream: BinaryIO) -> bytes:
 
 def _main() -> None:
     """Answer images until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the desk, which then ends us
     with contextlib.suppress(ImportError, ValueError, OSError):  # not on every system
         import resource
 
