@@ -90,10 +90,19 @@ def original(tmp_path_factory):
     read = np.where(np.arange(3000) % 10, table["y_true"], np.roll(table["y_true"], 1))
     write(folder / "predictions.csv", {**table, "doctor": read})
     write(folder / "new.parquet", {k: v for k, v in table.items() if k != "y_true"})
+    rows = np.arange(3000)
+    in_branches = {"branch": np.array(["north", "south"])[rows % 2], "customer": rows // 3}
+    write(folder / "claims.csv", {**table, **in_branches})
+    malignant = np.random.default_rng(0).beta(0.2, 0.4, 3000)
+    found = np.where(np.random.default_rng(1).random(3000) < malignant, "malignant", "benign")
+    screened = {"label": found, "p_benign": 1 - malignant, "p_malignant": malignant}
+    write(folder / "screening.csv", screened)
     audits = "\n".join(f"{case},1" for case in range(90))
     (folder / "audits.csv").write_text(f"case_id,correct\n{audits}\n")
     policy, desk = str(folder / "policy.json"), str(folder / "desk")
     run("evaluate", str(folder / "predictions.parquet"), "--save-policy", policy)
+    decided = ("--keep", "case_id", "--out", str(folder / "decisions.csv"))
+    run("decide", policy, str(folder / "new.parquet"), *decided)
     run("desk", "policy", "activate", policy, "--data", desk)
     with Desk.open(desk) as opened:
         seal_events(opened)
