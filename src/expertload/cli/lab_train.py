@@ -40,6 +40,10 @@ Device = Annotated[
         help="Where networks predict: cpu, cuda, cuda:1, mps; auto is a GPU if there is one.",
     ),
 ]
+RunFolders = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Folder for the run folders.", show_default="runs/RECIPE"),
+]
 
 
 def list_data(data_dir: DataDir = None) -> None:
@@ -131,12 +135,7 @@ def train(
         typer.Option(min=0, help="The seed of weights, order and augmentation.", show_default="0"),
     ] = None,
     settings: Settings = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Folder for the run folders.", show_default="runs/RECIPE"
-        ),
-    ] = None,
+    out: RunFolders = None,
     data_dir: DataDir = None,
     devices: Devices = 1,
     nodes: Nodes = 1,
@@ -262,12 +261,7 @@ def sweep(
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Number of runs to train at a time.")] = 1,
     settings: Settings = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Folder for the run folders.", show_default="runs/RECIPE"
-        ),
-    ] = None,
+    out: RunFolders = None,
     data_dir: DataDir = None,
     devices: Devices = 1,
     nodes: Nodes = 1,
