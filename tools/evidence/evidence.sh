@@ -61,7 +61,7 @@ sweep claim-dermamnist-interpolating --losses focal,torch.nn:CrossEntropyLoss --
 sweep claim-dermamnist-interpolating-reflected --losses ce+aucoc --seeds 0,10-13 --tuning-seeds 0 --out runs-claim/claim-dermamnist-interpolating-reflected
 sweep claim-dermamnist-interpolating-log-odds --losses ce+aucoc --seeds 0,10-13 --tuning-seeds 0 --out runs-claim/claim-dermamnist-interpolating-log-odds
 
-python -m tools.evidence.settle runs-claim  # some twenty hours of one core
+python -m tools.evidence.settle runs-claim  # some five hours of one core
 
 python -m tools.evidence ladder runs-ladder
 python -m tools.evidence outliers runs-ladder
