@@ -342,3 +342,21 @@ def test_a_column_that_would_not_be_used_is_refused(tmp_path, names, words):
     assert not out.exists()
     decide_file(policy, file, out=out, names=ColumnNames(confidence="none", group="none"))
     assert out.exists()
+
+
+@pytest.mark.parametrize("columns", [("cat", "dog", "owl"), ("owl", "cat", "dog")])
+def test_a_policy_finds_columns_named_as_its_classes(tmp_path, columns):
+    """A policy made in Python stores classes and no columns."""
+    classes = ("cat", "dog", "owl")
+    proba = np.random.default_rng(0).dirichlet(np.full(3, 0.3), size=40)
+    labels = [classes[i] for i in proba.argmax(axis=1)]
+    policy = choose(Cases.from_predictions(labels, proba, labels=classes), target_accuracy=0.9)
+    path = tmp_path / "new.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["age", *columns])
+        writer.writerows([7, *(row[classes.index(c)] for c in columns)] for row in proba.tolist())
+    assert [row["label"] for row in decide(policy, path)] == labels
+    path.write_text(path.read_text().replace("owl", "crow"))
+    with pytest.raises(FileFormatError, match="needs probabilities"):
+        decide(policy, path)

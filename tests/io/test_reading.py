@@ -7,7 +7,12 @@ import pytest
 
 from expertload.cases import Cases
 from expertload.evaluation import evaluate
-from expertload.exceptions import DataNotFoundError, FileFormatError, LabelError
+from expertload.exceptions import (
+    DataNotFoundError,
+    FileFormatError,
+    LabelError,
+    ProbabilityError,
+)
 from expertload.io import ColumnNames, Columns, FileOptions, read_predictions
 from tests.io.files import CLASSES, KINDS, predictions, write
 
@@ -46,6 +51,51 @@ def test_all_kinds_of_files_agree(tmp_path, kind):
         Cases.from_predictions(table["label"], proba, groups=table["group"], labels=CLASSES)
     )
     assert found.evaluate().to_dict() == expected.to_dict()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_named_as_the_classes_are_their_probabilities(tmp_path, kind):
+    """As `pandas.DataFrame(proba, columns=model.classes_)` names them."""
+    table = predictions()
+    table = {name.removeprefix("p_"): values for name, values in table.items()}
+    path = tmp_path / f"predictions.{kind}"
+    found = read_predictions(path, options=FileOptions(query=write(path, table)))
+    np.testing.assert_array_equal(found.y_proba, np.column_stack([table[n] for n in CLASSES]))
+    assert found.labels.tolist() == list(CLASSES)
+    assert str(found.columns).startswith("label: label, probabilities: cat, dog, owl")
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("label,0,1\n1.0,0.2,0.8\n0.0,0.7,0.3\n", ("0", "1")),
+        (",y_true,b,a\n0,a,0.2,0.8\n1,b,0.7,0.3\n", ("b", "a")),
+        ("class,class,age\n", None),
+        ("label,a,b\na,0.2,0.8\na,0.7,0.3\n", None),  # b does not occur: not complete
+        ("label,a,A\na,0.2,0.8\nb,0.7,0.3\n", None),
+        ("label,a,c\na,0.2,0.8\nb,0.7,0.3\n", None),
+        ("label,1,01,2\n1,0.2,0.1,0.7\n2,0.7,0.2,0.1\n", None),  # which is class 1?
+    ],
+)
+def test_classes_name_columns_only_if_exactly_and_completely(csv, text, columns):
+    if columns is None:
+        with pytest.raises(FileFormatError):
+            read_predictions(csv(text))
+    else:
+        assert read_predictions(csv(text)).columns.probabilities == columns
+
+
+def test_a_class_without_a_case_is_missed_in_the_sums(csv):
+    text = "label,a,b,c\na,0.5,0.2,0.3\nb,0.1,0.7,0.2\n"
+    with pytest.raises(ProbabilityError, match="sum to one"):
+        read_predictions(csv(text))
+
+
+def test_a_confidence_of_its_own_ranks_columns_named_as_classes(csv):
+    path = csv("label,a,b,margin\na,0.9,0.1,5\nb,0.3,0.7,2\n")
+    found = read_predictions(path, names=ColumnNames(confidence="margin"))
+    assert found.confidence.tolist() == [5, 2]
+    assert found.columns.probabilities == ("a", "b")
 
 
 @pytest.mark.parametrize("label", ["y_true", "Label", "TARGET", "class"])

@@ -7,11 +7,11 @@ a convention that is silently wrong is worse than no convention.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from expertload._labels import LOGITS, PREFIXES, Wording, listed, without_prefix
+from expertload._labels import LOGITS, PREFIXES, Wording, class_key, listed, without_prefix
 from expertload._names import MATRICES, ReadAs
 from expertload.exceptions import FileFormatError
 
@@ -177,10 +177,13 @@ def find_columns(
     where: str,
     *,
     numbered: frozenset[str] = frozenset(),
+    values_of: Callable[[str], Collection[str]] = lambda column: (),
 ) -> Columns:
     """Find the columns of an evaluation: labels and probabilities, or confidence and correctness.
 
-    Correctness is either a column, or whether a prediction equals the label.
+    Correctness is either a column, or whether a prediction equals the label. If nothing has a
+    conventional name, probabilities may be named after the classes, as pandas names them:
+    `values_of` returns the distinct labels in a column.
     """
     found = Columns(
         group=find_role(available, "group", names.group, where),
@@ -190,20 +193,12 @@ def find_columns(
     picked = find_probabilities(available, names, where)
     other = [is_named(name, available) for name in (names.correct, names.prediction)]
     if label and picked.columns and not any(other):
-        _check_one(available, "label", label, names.label, where)
         if not (names.probabilities or names.logits):
             check_one_family(available, where)
-        own = names.confidence and find_role(available, "confidence", names.confidence, where)
-        return replace(
-            found,
-            label=label,
-            probabilities=picked.columns,
-            classes=picked.classes,
-            is_numbered=names.classes is None and numbered.issuperset(picked.columns),
-            is_logits=picked.is_logits,
-            is_normalized=names.normalize,
-            confidence=own,
+        found = replace(
+            found, is_numbered=names.classes is None and numbered.issuperset(picked.columns)
         )
+        return _of_classes(found, label, picked, available, names, where)
     confidence = find_role(available, "confidence", names.confidence, where)
     correct = None if other[1] else find_role(available, "correct", names.correct, where)
     if confidence and correct:
@@ -216,11 +211,38 @@ def find_columns(
         _check_one(available, "label", label, names.label, where)
         _check_one(available, "prediction", prediction, names.prediction, where)
         return replace(found, label=label, confidence=confidence, prediction=prediction)
+    if label and not any(other) and names.classes is None:
+        free = [name for name in available if name not in (label, found.group, found.weight)]
+        picked = named_after(free, values_of(label))
+        if picked.columns:
+            return _of_classes(found, label, picked, available, names, where)
     raise FileFormatError(
         f"No predictions were found in {where}: it needs a label (y_true, label, target or "
-        "class) with probabilities (p_*, prob_* or proba_*) or logits (logit_*), or confidence "
+        "class) with probabilities (p_*, prob_* or proba_*, or all columns named exactly as the "
+        "label's values) or logits (logit_*), or confidence "
         f"with correct or with a label and a prediction (y_pred). It has the "
         f"columns {listed(available, most=20)}. {HINT}{hint_of_blanks(available)}"
+    )
+
+
+def _of_classes(
+    found: Columns,
+    label: str,
+    picked: Picked,
+    available: Sequence[str],
+    names: ColumnNames,
+    where: str,
+) -> Columns:
+    """Return the columns of labels and probabilities; a confidence only if the user named it."""
+    _check_one(available, "label", label, names.label, where)
+    return replace(
+        found,
+        label=label,
+        probabilities=picked.columns,
+        classes=picked.classes,
+        is_logits=picked.is_logits,
+        is_normalized=names.normalize,
+        confidence=names.confidence and find_role(available, "confidence", names.confidence, where),
     )
 
 
@@ -392,6 +414,18 @@ def _conventional(available: Sequence[str]) -> Picked:
             return Picked(columns, classes, is_logits=prefix in LOGITS)
     whole = _whole(available)[:1]
     return Picked(whole, whole)
+
+
+def named_after(available: Sequence[str], classes: Collection[object]) -> Picked:
+    """Return the columns named exactly as the classes, in the order of the file.
+
+    None are returned unless each of at least two classes has its own column: a class without a
+    column, or two spellings of one class, leave in doubt what the columns are.
+    """
+    keys = {class_key(name) for name in classes}
+    columns = tuple(name for name in available if class_key(name) in keys)
+    is_exact = len(columns) == len(keys) == len({class_key(name) for name in columns}) > 1
+    return Picked(columns, columns) if is_exact else Picked()
 
 
 def _family(available: Sequence[str], prefix: str) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from expertload.io.columns import (
     find_same,
     hint_of_blanks,
     is_named,
+    named_after,
     pick,
 )
 from expertload.operating_point import Origin
@@ -120,6 +121,8 @@ def _probabilities(
         if column is not None
     }
     picked = find_probabilities(available, names, where)
+    if not picked.columns and known.ranked_by != "given_confidence":
+        picked = named_after(available, known.labels or ())
     if not (saved or names.probabilities or names.logits):
         check_one_family(available, where)
     if names.probabilities or names.logits or names.classes or not saved:

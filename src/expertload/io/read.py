@@ -142,7 +142,13 @@ def read_predictions(
     """
     source = open_source(path, options, progress)
     given, wanted = names or ColumnNames(), identity or Identity()
-    columns = find_columns(source.columns, given, source.where, numbered=source.numbered)
+    columns = find_columns(
+        source.columns,
+        given,
+        source.where,
+        numbered=source.numbered,
+        values_of=lambda label: _distinct(source, label),
+    )
     rows = find_identity(source.columns, wanted, columns.all, source.where)
     _check_expert(source.where, columns, rows)
     stated = source.beside(_stated(source.columns, given, columns, source.where), columns.all[0])
@@ -181,6 +187,12 @@ def _read(
         values = found[name] if name in rows.columns else codes[name].values
         check_names_told_apart(values, name, source.where)
     return found, codes
+
+
+def _distinct(source: Source, column: str) -> list[str]:
+    """Return the distinct values of a column as text, without missing ones."""
+    coded = source.read_coded((), (), (column,))[1][column]
+    return [name for name in names_from(coded.values) if name is not None]
 
 
 def _stated(
