@@ -12,10 +12,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alembic import command
+from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.operations import Operations
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, func, insert, select, text
+from sqlalchemy import (
+    Column,
+    Connection,
+    Engine,
+    Index,
+    Table,
+    create_engine,
+    event,
+    func,
+    insert,
+    select,
+    text,
+)
 
 from expertload._files import replaced_whole
 from expertload.desk.store.tables import metadata
@@ -59,6 +73,23 @@ def upgrade(engine: Engine, *, before: Callable[[Connection, str], None]) -> Non
         config = _config()
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+
+
+def add_missing(connection: Connection) -> None:
+    """Add the tables, columns and indexes of today that an older version did not have.
+
+    Columns that are added later must be nullable and without constraints, for SQLite.
+    """
+    context = MigrationContext.configure(connection)
+    alter = Operations(context)
+    for change in compare_metadata(context, metadata):
+        match change:
+            case ("add_table", Table() as table):
+                table.create(connection)
+            case ("add_column", _, str(name), Column() as column):
+                alter.add_column(name, Column(column.name, column.type))
+            case ("add_index", Index() as index):
+                index.create(connection)
 
 
 def current_revision(connection: Connection) -> str | None:

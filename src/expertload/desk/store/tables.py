@@ -61,6 +61,7 @@ projects = _table(
     Column("rules", Text, nullable=False),
     Column("sampling_rate", Float, nullable=False),
     Column("created", BigInteger, nullable=False),
+    Column("combiner", Text, info=_digested("combiner_sha256")),  # None: answers are not combined
 )
 
 users = _table(
@@ -69,6 +70,7 @@ users = _table(
     Column("password", Text, info=SECRET),
     Column("created", BigInteger, nullable=False),
     Column("disabled", BigInteger),
+    Column("away", BigInteger),  # on holiday until then
 )
 
 memberships = _table(
@@ -145,8 +147,13 @@ cases = _table(
     Column("audit", Text),  # of an accepted case in the sample: open, right or wrong
     Column("received", BigInteger, nullable=False),
     Column("due", BigInteger, nullable=False),
+    Column("truth", Text),  # of a golden case
+    Column("least", Float),  # the smallest rate of any accepted case at that time
+    Column("twice", Float),  # the share of audits that two readers see, at that time
+    Column("weight", Float),  # how much a settled audit counts; None is 1
     sa.UniqueConstraint("project_id", "key"),
 )
+_index(cases, "ix_cases_golden", "project_id", "id", where="truth IS NOT NULL")
 _index(cases, "ix_cases_policy_received", "policy_id", "received")
 _index(cases, "ix_cases_audited", "policy_id", "id", "audit", where="audit IS NOT NULL")
 _index(cases, "ix_cases_received", "project_id", "received")
@@ -218,8 +225,11 @@ answers = _table(
     Column("standing", Text, nullable=False),  # counted or late
     Column("seconds", Float),
     Column("given", BigInteger, nullable=False),
+    Column("supersedes", Id),  # the answer that this one corrects
+    Column("reason", Text),
     sa.UniqueConstraint("reader", "submission"),
 )
+_index(answers, "uq_answers_supersedes", "supersedes", where="supersedes IS NOT NULL", unique=True)
 _index(answers, "ix_answers_given", "given")
 _index(answers, "ix_answers_reader_given", "reader", "given")
 
@@ -244,6 +254,9 @@ monitors = _table(
     Column("bound", Float),
     Column("memory", Text, nullable=False),
     Column("alarmed", BigInteger),
+    Column("counted", Float),  # the weights of settled audits, added up; None before weights
+    Column("counted_errors", Float),
+    Column("doubtful", Float),  # accepted cases below this confidence are audited more often
 )
 
 counters = Table(

@@ -1,7 +1,6 @@
-"""The first schema: the tables as they are now, because no later step changes them yet.
+"""Creates the tables as they are now; later steps add them to databases of older versions.
 
-Before you add a step that does, write the statements of this schema here. They are in
-`tests/desk/schemas`, and every schema there must upgrade to the present tables.
+Every schema in `tests/desk/schemas` must upgrade to the present tables.
 """
 
 from alembic import op
