@@ -95,11 +95,24 @@ def test_the_report_has_the_models_by_name(run, file, tmp_path):
     assert "model.csv (2)" in run("evaluate", "model.csv", "model.csv").stdout
 
 
+def test_a_policy_names_a_model_only_if_somebody_has(run, file, table, tmp_path):
+    """A policy with a name decides only for senders that know it; the file's name says nothing."""
+    saving = ("--target-accuracy", 0.97, "--save-policy")
+    run("evaluate", file, *saving, "plain.json")
+    run("evaluate", file, "--name", "net 7", *saving, "named.json")
+    write(tmp_path / "long.csv", {**table, "model": np.full(len(table["label"]), "net 8")})
+    run("evaluate", "long.csv", "--model-column", "model", *saving, "column.json")
+    names = [
+        load_operating_point(tmp_path / f"{policy}.json").origin.model_name
+        for policy in ("plain", "named", "column")
+    ]
+    assert names == [None, "net 7", "net 8"]
+
+
 def test_evaluate_then_decide(run, file, table, tmp_path):
     result = run("evaluate", file, "--target-accuracy", 0.97, "--save-policy", "policy.json")
     assert "expertload decide policy.json" in result.stdout
     policy = load_operating_point(tmp_path / "policy.json")
-    assert policy.origin.model_name == "model"
     assert policy.is_certified
     new = predictions(500, seed=3)
     write(tmp_path / "new.jsonl", new)

@@ -136,7 +136,9 @@ def saved_by_command(name):
     """The JSON that `evaluate` prints, and the text of the policy that it saves."""
     with tempfile.TemporaryDirectory() as place:
         folder = data.write_files(Path(place))
-        words = ("evaluate", *COMMANDS[name], "--json", "--save-policy", "saved.json")
+        file, *options = COMMANDS[name]
+        named = ("--name", Path(file).stem, "--json", "--save-policy", "saved.json")
+        words = ("evaluate", file, *options, *named)
         printed = run(*words, folder=folder).stdout
         return printed, (folder / "saved.json").read_text("utf-8")
 

@@ -28,7 +28,8 @@ def test_one_case(call):
     call.world.activate()
     answer = call("POST", "/api/cases", "api", json=sent("a"))
     assert answer.status_code == 200
-    assert answer.json() == {"key": "a", "status": "decided", "label": "cat", "policy": 1}
+    decided = {"key": "a", "status": "decided", "label": "cat", "policy": 1}
+    assert answer.json() == {**decided, "cause": "above_threshold"}
     shown = call("GET", "/api/cases/a", "api").json()
     assert (shown["status"], shown["label"], shown["cause"]) == (
         "decided",

@@ -385,16 +385,16 @@ def test_promises_about_classes_are_not_for_a_desk():
 
 
 def test_without_a_policy_everything_is_delegated(world):
-    assert world.send_one("a") == Outcome("a", "delegated", None, None)
+    assert world.send_one("a") == Outcome("a", "delegated", None, None, "no_policy")
     assert world.case("a").cause == "no_policy"
     assert world.case("a").rate == 1.0
 
 
 def test_the_answer_carries_the_decision(world):
     number = world.activate()
-    assert world.send_one("a") == Outcome("a", "decided", "cat", number)
-    assert world.send_one("b", 0.01) == Outcome("b", "decided", "dog", number)
-    assert world.send_one("c", 0.6) == Outcome("c", "delegated", None, None)
+    assert world.send_one("a") == Outcome("a", "decided", "cat", number, "above_threshold")
+    assert world.send_one("b", 0.01) == Outcome("b", "decided", "dog", number, "above_threshold")
+    assert world.send_one("c", 0.6) == Outcome("c", "delegated", None, None, "below_threshold")
 
 
 def test_the_same_case_again_gets_the_first_answer(world):

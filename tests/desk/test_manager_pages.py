@@ -14,6 +14,7 @@ from expertload.cli.app import app
 from expertload.desk.people.accounts import add_token
 from expertload.desk.people.sessions import first_link, peek_link, use_link
 from expertload.desk.store.tables import cases
+from expertload.desk.watch import state
 from expertload.desk.watch.policies import add_policy
 from expertload.exceptions import DeskRefusedError
 from tests.desk.people import person, visit
@@ -78,8 +79,22 @@ def test_the_overview_says_when_a_promise_is_refuted(served):
     assert "every case goes to experts now" in said[-1]
 
 
+def test_the_overview_counts_why_cases_went_to_experts(served, monkeypatch):
+    served.send(sent("early"))
+    served.activate(policy_text(model_name="net"))
+    served.clock.turn(1)
+    served.send(*(sent(f"c{i}") for i in range(20)), sent("named", model="net"))
+    with visit(served, "boss", "manager") as client:
+        page = client.get("/manage").text
+        assert "20 cases: model not named" in page
+        assert "1 case: no policy" in page
+        assert "above threshold" not in page
+        monkeypatch.setattr(state, "LATEST_CASES", 21)
+        assert "no policy" not in client.get("/manage").text
+
+
 def test_managers_learn_which_model_a_policy_decides_for(served, place, tmp_path):
-    """The policy of a file has its name, and cases that do not name it all go to experts."""
+    """Cases that do not name it all go to experts."""
     served.desk.write(add_policy, policy_text())
     served.desk.write(add_policy, policy_text(model_name="<b>net</b> 7"))
     file = tmp_path / "policy.json"

@@ -13,7 +13,7 @@ import pytest
 from expertload.desk.app import MOST_HEAD_BYTES, create_app
 from expertload.desk.client import DeskClient
 from expertload.desk.trail.webhooks import add_webhook, deliver
-from tests.desk.world import dumps, sent
+from tests.desk.world import dumps, policy_text, sent
 
 
 @pytest.fixture
@@ -105,6 +105,18 @@ def test_every_key_that_is_taken_is_answered_and_found(served, key):
         outcomes = list(desk.send_many([sent("before"), sent(key), sent("after")]))
         assert [each.status for each in outcomes] == ["decided"] * 3, outcomes
         assert desk.find(key)["key"] == key
+
+
+def test_every_answer_says_why(served):
+    served.activate(policy_text(model_name="net"))
+    cases = [sent("a", model="net"), sent("b", 0.6, model="net"), sent("c"), sent("d", model="x")]
+    causes = ["above_threshold", "below_threshold", "model_not_named", "unknown_model"]
+    with DeskClient(served.address, served.token("model", "api"), attempts=1) as desk:
+        assert [each.cause for each in desk.send_many(cases)] == causes
+        assert [desk.send(each).cause for each in cases] == causes  # stored ones, one at a time
+        assert [desk.find(each["key"])["cause"] for each in cases] == causes
+    served.with_rules(strict=True)
+    assert served.send_one("e", model="net").cause == "not_confirmed_yet"
 
 
 def test_what_a_receiver_says_for_ever_is_not_listened_to(world):

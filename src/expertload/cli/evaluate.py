@@ -162,7 +162,8 @@ def evaluate(
         if out is not None:
             _write_report(models, out, true_text(title))
         if save_policy is not None:
-            _save_policy(models, save_policy)
+            is_named = name is not None or identity.model not in (None, "none")
+            _save_policy(models, save_policy, is_named=is_named)
     finally:
         _show(models, comparisons, choice, as_json=as_json)
     _say_where(out, save_policy, console(stderr=as_json))  # JSON is alone on standard output
@@ -262,7 +263,8 @@ def _write_report(models: Models, out: Path, title: str) -> None:
         build_report({name: found for name, (_, found) in models.items()}, path=out, title=title)
 
 
-def _save_policy(models: Models, path: Path) -> None:
+def _save_policy(models: Models, path: Path, *, is_named: bool) -> None:
+    """Save the policy; it decides for one model only if somebody has named that model."""
     from expertload._files import explained_write_errors
     from expertload.exceptions import InsufficientDataError
 
@@ -272,7 +274,7 @@ def _save_policy(models: Models, path: Path) -> None:
     if policy is None or not certified:
         raise InsufficientDataError(f"No policy was saved. {found.lead[1]}")
     with explained_write_errors(path):
-        policy.save(path, model_name=called)
+        policy.save(path, model_name=called if is_named else None)
 
 
 def _to_dict(models: Models, comparisons: dict[str, Comparison]) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class SentOutcome:
         The decision.
     policy : int or None
         The policy that decided.
+    cause : str or None
+        Why the case was decided or delegated, for example "below_threshold" or "model_not_named".
     is_acknowledged : bool
         Whether the desk has the case. If not, send it again.
     error : str or None
@@ -47,6 +49,7 @@ class SentOutcome:
     status: str
     label: str | None = None
     policy: int | None = None
+    cause: str | None = None
     is_acknowledged: bool = True
     error: str | None = None
 
@@ -186,7 +189,9 @@ def _outcome(key: str, line: dict[str, Any]) -> SentOutcome:
     decided = status == "decided" and isinstance(label, str)
     if line["key"] != key or not (decided or (status == "delegated" and label is None)):
         raise ValueError("not an answer to this case")
-    return SentOutcome(key=key, status=status, label=label, policy=line["policy"])
+    return SentOutcome(
+        key=key, status=status, label=label, policy=line["policy"], cause=line.get("cause")
+    )
 
 
 def _refusal(answer: Any) -> DeskRefusedError:

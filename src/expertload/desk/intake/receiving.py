@@ -35,12 +35,15 @@ class Outcome(NamedTuple):
         The decision.
     policy : int or None
         The policy that decided.
+    cause : str
+        Why: "above_threshold", "below_threshold", or what prevented an automatic decision.
     """
 
     key: str
     status: str
     label: str | None
     policy: int | None
+    cause: str
 
 
 def draw(secret: bytes, purpose: str, project: str, key: str) -> float:
@@ -75,21 +78,25 @@ def _known(transaction: Transaction, keys: list[str]) -> dict[str, tuple[str, Ou
     """Return the digest and the first outcome of the cases that are already stored."""
     rows = transaction.rows(_KNOWN, project=transaction.project.id, keys=keys)
     return {
-        key: (digest, _decided(key, label, policy) if kind == "auto" else _delegated(key))
-        for key, digest, kind, label, policy in rows
+        key: (
+            digest,
+            _decided(key, label, policy, cause) if kind == "auto" else _delegated(key, cause),
+        )
+        for key, digest, cause, kind, label, policy in rows
     }
 
 
-def _decided(key: str, label: str | None, policy: int | None) -> Outcome:
-    return Outcome(key, "decided", label, policy)
+def _decided(key: str, label: str | None, policy: int | None, cause: str) -> Outcome:
+    return Outcome(key, "decided", label, policy, cause)
 
 
-def _delegated(key: str) -> Outcome:
-    return Outcome(key, "delegated", None, None)
+def _delegated(key: str, cause: str) -> Outcome:
+    return Outcome(key, "delegated", None, None, cause)
 
 
 _KNOWN = (
-    "SELECT cases.key, cases.digest, first.kind, first.label, first.policy_id FROM cases "
+    "SELECT cases.key, cases.digest, cases.cause, first.kind, first.label, first.policy_id "
+    "FROM cases "
     "LEFT JOIN decisions AS first ON first.case_id = cases.id AND first.version = 1 "
     "WHERE cases.project_id = :project AND cases.key IN :keys"
 )
@@ -159,6 +166,7 @@ class _Batch:
         u = draw(project.secret, "quality", project.name, case.key)
         decided = route.accepted and self.trusted
         due = self.due if case.due is None else case.due
+        cause = route.cause if decided or not route.accepted else "not_confirmed_yet"
         probabilities = _as_json(case.probabilities)
         row = {
             "id": number,
@@ -174,7 +182,7 @@ class _Batch:
             "probabilities": probabilities,
             "probabilities_sha256": content_digest(probabilities),
             "accepted": route.accepted,
-            "cause": route.cause if decided or not route.accepted else "not_confirmed_yet",
+            "cause": cause,
             "policy_id": self.policy,
             "draw": u,
             "rate": self.rate,
@@ -191,9 +199,9 @@ class _Batch:
             why = "quality" if decided else "delegated"
             self.readings.append(Wanted(number, due, event, why))
         if not decided:
-            return _delegated(case.key)
+            return _delegated(case.key, cause)
         self.decisions.append((event, self._decision(number, route)))
-        return _decided(case.key, route.predicted, self.policy)
+        return _decided(case.key, route.predicted, self.policy, cause)
 
     def _decision(self, number: int, route: Route) -> dict[str, Any]:
         return {

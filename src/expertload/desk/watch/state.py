@@ -81,6 +81,7 @@ def state_of(transaction: Transaction) -> dict[str, Any]:
         "strict": transaction.project.rules.strict,
         "capacity": capacity_of(transaction),
         "shift": load_shift(transaction),
+        "causes": causes_of(transaction),
         "policy": _policy(transaction),
         "monitor": _monitor(transaction),
         "head": transaction.value(select(seals.c.sha256).order_by(seals.c.id.desc()).limit(1)),
@@ -300,6 +301,21 @@ def load_shift(transaction: Transaction) -> dict[str, Any] | None:
         "n_cases": monitor.n_seen,
         "warns": monitor.warns,
     }
+
+
+def causes_of(transaction: Transaction) -> dict[str, int]:
+    """Return why the latest cases went to experts: how many for each cause, the most first."""
+    latest = (
+        select(cases.c.cause)
+        .where(transaction.in_project(cases))
+        .order_by(cases.c.received.desc())
+        .limit(LATEST_CASES)
+        .subquery()
+    )
+    n = func.count()
+    delegated = select(latest.c.cause, n).where(latest.c.cause != "above_threshold")
+    rows = transaction.all(delegated.group_by(latest.c.cause).order_by(n.desc(), latest.c.cause))
+    return {cause: int(count) for cause, count in rows}
 
 
 # ------------------------------------------------------------------ rules

@@ -416,5 +416,5 @@ def save_policy(models: Mapping[str, Evaluation], path: Path) -> str:
     if found.certification is None or not found.is_certified:
         raise InsufficientDataError(f"No policy was saved. {found.conditions}")
     with explained_write_errors(path):
-        found.certification.save(path, model_name=name)
+        found.certification.save(path)
     return name
