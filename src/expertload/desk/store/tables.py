@@ -119,13 +119,16 @@ policies = _table(
     Column("state", Text, nullable=False),
     Column("document", Text, nullable=False, info=_digested("sha256")),
     Column("sha256", Text, nullable=False),
-    Column("source", Text, nullable=False),  # uploaded or recertified
+    Column("source", Text, nullable=False),  # uploaded, recertified, challenger or restored
     Column("created", BigInteger, nullable=False),
     Column("activated", BigInteger),
     Column("withdrawn", BigInteger),
     Column("reason", Text),
+    Column("share", Float),  # of the cases that it decides while it is on trial
+    Column("caught_up", Id),  # the last waiting case that it has looked at; empty if all
 )
 _index(policies, "uq_policies_active", "project_id", where="state = 'active'", unique=True)
+_index(policies, "uq_policies_trial", "project_id", where="state = 'trial'", unique=True)
 
 cases = _table(
     "cases",
@@ -157,6 +160,21 @@ _index(cases, "ix_cases_golden", "project_id", "id", where="truth IS NOT NULL")
 _index(cases, "ix_cases_policy_received", "policy_id", "received")
 _index(cases, "ix_cases_audited", "policy_id", "id", "audit", where="audit IS NOT NULL")
 _index(cases, "ix_cases_received", "project_id", "received")
+
+shadows = _table(  # what models answered that did not decide the case
+    "shadows",
+    _to("project_id", "projects", nullable=False),
+    _to("case_id", "cases", nullable=False),
+    Column("model", Text, nullable=False),
+    Column("classes", Text, nullable=False),  # a digest: with other classes it is another model
+    Column("predicted", Text),
+    Column("confidence", Float),  # empty if the probabilities are not valid
+    Column("probabilities", Text, info=_digested("probabilities_sha256")),
+    Column("blind", Boolean, nullable=False),  # whether it came before any expert's answer
+    Column("received", BigInteger, nullable=False),
+    sa.UniqueConstraint("case_id", "model"),
+)
+_index(shadows, "ix_shadows_model", "project_id", "model", "id")
 
 bodies = Table(
     "bodies",

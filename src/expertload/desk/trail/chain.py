@@ -38,6 +38,7 @@ RECORDED = {
     name: metadata.tables[name]
     for name in (
         *("projects", "users", "memberships", "tokens", "policies", "cases", "bodies"),
+        "shadows",
         *("decisions", "readings", "answers", "skips", "monitors", "webhooks"),
     )
 }
