@@ -96,14 +96,14 @@ def test_a_line_by_hand(runs):
     cells = cells_of(f"claim-fresh {REGIME}", "| in log odds")
     own, ce = values(path, "ce+aucoc", 0.1), values(plain, "ce", None)
     assert cells[1:3] == ["weight 0.1", "4"]
-    assert cells[4] == in_points(own, ce)
-    assert cells[5] == f"{ttest_rel(own, ce).pvalue:.3f}"
-    for cell, split in zip(cells[6:9], ("raw:test", "averaged:test", LAST_EPOCH), strict=True):
+    assert cells[5] == in_points(own, ce)
+    assert cells[6] == f"{ttest_rel(own, ce).pvalue:.3f}"
+    for cell, split in zip(cells[7:10], ("raw:test", "averaged:test", LAST_EPOCH), strict=True):
         pair = values(path, "ce+aucoc", 0.1, split=split), values(plain, "ce", None, split=split)
         assert cell == in_points(*pair)
     loads = [values(*of, metric="load@90") for of in ((path, "ce+aucoc", 0.1), (plain, "ce", None))]
-    assert cells[9] == in_points(*loads)
-    assert cells_of("claim", "| DermaMNIST, augmented")[3] == f"{cells[4]}, 4 seeds"
+    assert cells[10] == in_points(*loads)
+    assert cells_of("claim", "| DermaMNIST, augmented")[4] == f"{cells[5]}, 4 seeds"
 
 
 def test_what_was_tried_is_shown_on_tuning_seeds(runs):

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 from expertload.exceptions import FileFormatError
 from expertload.lab.results.rows import (
@@ -29,6 +30,7 @@ from tools.evidence.experiments import by_seed, paired, rows_of
 from tools.evidence.markdown import DASH, p_value, spread, table
 
 REGIMES = {
+    "claim-cifar100-unclipped": "CIFAR-100, augmented, no step clipped",
     "claim-cifar100": "CIFAR-100, augmented: many classes, not saturated",
     "claim-cifar100-lt": "CIFAR-100 with a long tail, augmented: many classes, few images",
     "claim-tiny-imagenet": "Tiny-ImageNet, 30 images of each of 200 classes, augmented",
@@ -51,11 +53,12 @@ Rows = list[ResultRow]
 
 
 def gather_claim(runs: Path, *, into: Path | None = None) -> Iterator[str]:
-    """Read the folders claim-* of a folder into CSV; yield a message when each is written.
+    """Read the folders claim-* and *-unclipped into CSV; yield a message when each is written.
 
     Runs that are only in the CSV are kept, so seeds can be added later.
     """
-    folders = sorted(path for path in runs.glob("claim-*") if path.is_dir())
+    named = {*runs.glob("claim-*"), *runs.glob("*-unclipped")}
+    folders = sorted(path for path in named if path.is_dir())
     if not folders:
         raise FileFormatError(
             f"There is no folder claim-* in {runs}. Hint: name the folder that `lab sweep` writes "
@@ -143,6 +146,7 @@ def claim_fresh(regime: str) -> str:
         "loss, on fresh seeds",
         "chosen",
         "seeds",
+        "steps clipped",
         "test AUCOC (%)",
         "AUCOC, against cross-entropy",
         "p",
@@ -175,8 +179,14 @@ def describe(options: str) -> str:
     return DASH
 
 
+def clipped(rows: Rows) -> str:
+    """Return the share of training steps whose gradient was clipped, as a mean over the runs."""
+    shares = by_seed(rows, "clipped", split="training")
+    return f"{fmean(shares.values()):.0%}" if shares else DASH
+
+
 def _against(own: Rows, ce: Rows, load: str) -> list[str]:
-    found = [str(len(by_seed(own))), spread([*by_seed(own).values()])]
+    found = [str(len(by_seed(own))), clipped(own), spread([*by_seed(own).values()])]
     if own == ce:
         return [*found, *[DASH] * 6]
     change = paired(by_seed(own), by_seed(ce))
@@ -226,11 +236,12 @@ def claim_summary() -> str:
     """Return one line per regime: what each form and control adds to AUCOC, on fresh seeds."""
     compared = [*FORMS.values(), *CONTROLS.values()]
     lines = [
-        [title, *(_change(best, loss) for loss in compared)]
+        [title, clipped(best["cross-entropy"][1]), *(_change(best, loss) for loss in compared)]
         for regime, title in REGIMES.items()
         if (best := confirmed(regime))
     ]
-    return table(["AUCOC, against cross-entropy", *compared], lines)
+    headings = ["AUCOC, against cross-entropy", "steps clipped with cross-entropy", *compared]
+    return table(headings, lines)
 
 
 def _change(best: dict[str, tuple[str, Rows]], loss: str) -> str:

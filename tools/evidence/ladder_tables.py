@@ -9,6 +9,7 @@ from expertload.lab.ladder.steps import STEPS
 from expertload.lab.results.compare import mean_difference
 from expertload.significance import Comparison
 from tools.evidence import files
+from tools.evidence.experiments import by_seed, paired, rows_of
 from tools.evidence.files import read_records
 from tools.evidence.markdown import DASH, p_value, spread, table
 
@@ -146,6 +147,37 @@ def ladder_calibration() -> str:
                 ]
             )
     return table(["calibration on test cases", "seeds", *measures.values()], lines)
+
+
+def ladder_unclipped() -> str:
+    """Return a table of the first step with and without clipping, by data set."""
+    lines = []
+    for name in _names():
+        plain, rows = read_ladder(name)["plain"], rows_of(f"{name}-plain-unclipped")
+        if not rows:
+            continue
+        target = f"load@{100 * float(next(iter(plain.values()))['first_target']):g}"
+        free = {"aucoc": by_seed(rows), "first_load": by_seed(rows, target)}
+        changes = [paired(own, numbers(plain, number)) for number, own in free.items()]
+        lines.append(
+            [
+                f"{TITLES[name]} at {target.partition('@')[2]} %",
+                str(changes[0].n),
+                spread([*numbers(plain, "first_load").values()], decimals=1),
+                spread([*free["first_load"].values()], decimals=1),
+                str(changes[1]),
+                str(changes[0]),
+            ]
+        )
+    headings = [
+        "cross-entropy alone",
+        "seeds",
+        "load (%), clipped at 2",
+        "load, not clipped",
+        "change of the load",
+        "change of AUCOC",
+    ]
+    return table(headings, lines)
 
 
 # ------------------------------------------------------------------ all data sets

@@ -21,10 +21,17 @@ from tools.evidence.claim import claim_fresh, claim_summary, claim_tuning
 from tools.evidence.comparisons import differences, paired_tests, summary
 from tools.evidence.experiments import SUMMARY, numbers_of, rows_of
 from tools.evidence.files import AREAS, COST, read_records
-from tools.evidence.ladder_tables import ladder, ladder_calibration, ladder_in_brief, ladder_summary
+from tools.evidence.ladder_tables import (
+    ladder,
+    ladder_calibration,
+    ladder_in_brief,
+    ladder_summary,
+    ladder_unclipped,
+)
 from tools.evidence.loop_tables import loop, loop_rounds
 from tools.evidence.markdown import DASH, NOTHING, table
 from tools.evidence.outlier_tables import ladder_outlier_scores, ladder_outliers
+from tools.evidence.strong import strong, strong_on_top, strong_tuning
 from tools.evidence.team_tables import (
     team_certificates,
     team_readers,
@@ -156,11 +163,15 @@ MAKERS: dict[str, Callable[..., str]] = {
     "claim": claim_summary,
     "claim-fresh": claim_fresh,
     "claim-tuning": claim_tuning,
+    "claim-strong": strong,
+    "claim-strong-tuning": strong_tuning,
+    "claim-strong-on-top": strong_on_top,
     "ladder": ladder,
     "ladder-calibration": ladder_calibration,
     "ladder-outliers": ladder_outliers,
     "ladder-outlier-scores": ladder_outlier_scores,
     "ladder-summary": ladder_summary,
+    "ladder-unclipped": ladder_unclipped,
     "ladder-in-brief": ladder_in_brief,
     "team": team_summary,
     "team-rules": team_rules,
