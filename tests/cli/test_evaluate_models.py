@@ -51,14 +51,44 @@ def test_without_an_identifier_the_same_cases_are_assumed_and_it_is_said(run, tm
     assert "no column 'case'" in run("evaluate", "a.csv", "b.csv", "--id", "case", code=1).stderr
 
 
-def test_other_cases_are_refused_by_their_identifiers(run, tmp_path):
+def test_other_cases_are_evaluated_and_not_compared(run, tmp_path):
     a, b = predictions(400), predictions(400, seed=1)
     write(tmp_path / "a.csv", a)
     write(tmp_path / "b.csv", {**b, "id": b["id"] + 5})
-    said = run("evaluate", "a.csv", "b.csv", code=1).stderr
-    assert "must hold the same cases" in said
+    said = run("evaluate", "a.csv", "b.csv").stdout
+    assert "b is not compared with a. a.csv and b.csv must hold the same cases" in said
     assert "10 such case(s)" in said
+    assert "Paired" not in said
+    found = json.loads(run("evaluate", "a.csv", "b.csv", "--json").stdout)
+    assert found["comparisons"] == []
+    assert list(found["not_compared"]) == ["b"]
     assert "assumed" in run("evaluate", "a.csv", "b.csv", "--id", "none").stdout
+
+
+def test_unequal_models_of_one_file_get_a_sentence_each(run, tmp_path):
+    """Such a file was refused twice: first as one model, then with an internal name."""
+    for with_id, why in ((True, "of old only, and 42"), (False, "400 cases of one and 358")):
+        path = long_format(tmp_path, with_id=with_id)
+        rows = pd.read_csv(path)
+        rows.iloc[:-42].to_csv(path, index=False)
+        hint = run("evaluate", "long.csv", code=1).stderr
+        assert "--model-column model evaluates each model and compares them" in hint
+        said = run("evaluate", "long.csv", "--model-column", "model").stdout
+        assert "new is not compared with old." in said
+        assert why in said
+    chosen = "SELECT * FROM file WHERE model = 'old'"
+    assert chosen.replace("old", "new") in hint
+    assert "400 cases" in run("evaluate", "long.csv", "--query", chosen).stdout
+
+
+def test_the_load_at_the_target_is_compared(run, tmp_path):
+    for name, seed in (("a.csv", 0), ("b.csv", 1)):
+        write(tmp_path / name, predictions(400, seed=seed))
+    files = ("a.csv", "b.csv", "--target-accuracy", "0.9")
+    load = json.loads(run("evaluate", *files, "--json").stdout)["comparisons"][0]["load"]
+    low, high = (f"{100 * load[end]:+.1f}" for end in ("low", "high"))
+    said = f"{100 * load['estimate']:+.1f} points (95 % interval {low} to {high})"
+    assert f"Load at 90 %, b minus a: {said}" in run("evaluate", *files).stdout
 
 
 def long_format(tmp_path, *, with_id=True):
@@ -72,6 +102,7 @@ def long_format(tmp_path, *, with_id=True):
     write(tmp_path / "long.csv", columns)
     for name, table in tables.items():
         write(tmp_path / f"{name}.csv", table)
+    return tmp_path / "long.csv"
 
 
 def test_a_file_of_several_models_is_not_read_as_one(run, tmp_path):

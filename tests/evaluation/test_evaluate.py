@@ -16,6 +16,7 @@ import expertload
 from expertload import Cases, metrics, operating_point, significance
 from expertload.evaluation import (
     compare_evaluations,
+    compare_with_first,
     evaluate,
 )
 from expertload.exceptions import InsufficientDataError, ParameterError, ShapeError, WeightError
@@ -155,7 +156,7 @@ def test_comparison_is_the_paired_test_and_needs_the_same_cases():
         first.compare(evaluate(Cases.from_predictions(y[::-1], b)))
     with pytest.raises(ShapeError, match="weights"):
         first.compare(evaluate(Cases.from_predictions(y, b, sample_weight=np.ones(len(y)))))
-    with pytest.raises(ShapeError, match="one row per case"):
+    with pytest.raises(ShapeError, match="9 of the other"):
         first.compare(evaluate(Cases.from_predictions(y[:9], b[:9])))
 
 
@@ -256,7 +257,20 @@ def test_a_comparison_is_that_of_the_cases():
     assert found == significance.compare_models(
         {name: Cases.from_predictions(y, p) for name, p in zip("abc", (a, b, c), strict=True)}
     )
-    assert models["a"].saw_same_cases(models["b"])
+
+
+def test_loads_are_compared_at_the_target_of_the_first():
+    (y, a), (_, b) = (predictions(seed=seed) for seed in range(2))
+    cases = {name: Cases.from_predictions(y, p) for name, p in (("a", a), ("b", b))}
+    models = {name: evaluate(each, target_accuracy=0.8) for name, each in cases.items()}
+    compared, apart = compare_with_first(models)
+    expected = significance.load_difference(cases["b"], cases["a"], target_accuracy=0.8)
+    assert compared["b"].load == expected
+    assert compared["b"].aucoc == models["b"].compare(models["a"])
+    assert apart == {}
+    weighted = Cases.from_predictions(y, a, sample_weight=np.arange(1, len(y) + 1))
+    alike = {name: evaluate(weighted) for name in "ab"}
+    assert compare_with_first(alike)[0]["b"].load is None
 
 
 # ------------------------------------------------------------------ weights of any size

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from expertload.cases import Cases
-from expertload.evaluation import evaluate
+from expertload.evaluation import compare_with_first, evaluate
 from expertload.exceptions import ParameterError
 from expertload.operating_point import at_threshold
 from expertload.report import build_report
-from expertload.report.page import compare_with_first, models_of_page
+from expertload.report.page import FORMATS, models_of_page
 from expertload.report.slider import N_STEPS, find_stops
 from tests.report.conftest import predictions
 
@@ -104,18 +104,29 @@ def test_a_name_that_is_no_text_is_written_all_the_same(tmp_path, models):
 def test_models_on_other_cases_are_not_tested_in_pairs(models, tmp_path):
     y_true, proba, _ = predictions(300)
     mixed = {**models, "elsewhere": evaluate(Cases.from_predictions(y_true, proba))}
-    assert list(compare_with_first(mixed)) == list(models)[1:]
+    compared, apart = compare_with_first(mixed)
+    assert list(compared) == list(models)[1:]
+    assert list(apart) == ["elsewhere"]
     assert "other cases" in build_report(mixed, path=tmp_path / "r.html").read_text("utf-8")
 
 
 def test_differences_are_the_librarys_with_holms_p_values(models):
     first, second, third = models.values()
     plain = [second.compare(first), third.compare(first)]
-    found = list(compare_with_first(models).values())
+    found = [each.aucoc for each in compare_with_first(models)[0].values()]
     assert [c.difference for c in found] == [c.difference for c in plain]
     assert [c.p_value for c in found] == [c.p_value for c in plain]
     small, large = sorted(c.p_value for c in plain)
     assert sorted(c.adjusted_p_value for c in found) == [2 * small, max(2 * small, large)]
+
+
+def test_loads_at_the_target_are_compared_with_their_interval(models, tmp_path):
+    text = build_report(models, path=tmp_path / "r.html").read_text("utf-8")
+    for each in compare_with_first(models)[0].values():
+        change, low, high = (
+            FORMATS["points"](v) for v in (each.load.estimate, each.load.low, each.load.high)
+        )
+        assert f"{change} <small>{low} to {high} points</small>" in text
 
 
 def test_old_file_survives_a_failure(tmp_path, models, monkeypatch):

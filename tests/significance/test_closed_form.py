@@ -273,7 +273,7 @@ def test_too_few_cases_and_bad_levels_are_refused():
         sig.aucoc_interval(Cases.from_correctness([1, 0], [0.5, 0.6], sample_weight=[0, 2]))
     with pytest.raises(ParameterError, match="'confidence_level'"):
         sig.aucoc_interval(Cases.from_correctness([1, 0], [0.5, 0.6]), confidence_level=95)
-    with pytest.raises(ShapeError, match="first_model: 2, second_model: 3"):
+    with pytest.raises(ShapeError, match="2 cases of one and 3"):
         sig.aucoc_paired_test(
             Cases.from_correctness([1, 0], [0.5, 0.6]),
             Cases.from_correctness([1, 0, 1], [0.5, 0.6, 0.7]),

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from expertload.cli.choose_confidence import SplitChoice
-    from expertload.evaluation import Evaluation
+    from expertload.evaluation import Compared, Evaluation
     from expertload.io import ColumnNames, FileOptions, Identity, PredictionsTable
-    from expertload.significance import Comparison
 
     Models = dict[str, tuple[PredictionsTable, Evaluation]]
+    Comparisons = tuple[dict[str, Compared], dict[str, str]]  # and why others were not compared
 
 
 @takes(columns=COLUMNS.without("probabilities"), identity=IDENTITY, opening=OPENING)
@@ -133,12 +133,10 @@ def evaluate(
         raise typer.BadParameter("--promise and --certify-groups cannot be combined yet.")
     _check_outputs(files, out, save_policy)
 
-    from expertload.io import match_cases
-
     read = read_models(files, name, columns, probabilities or [], identity, opening)
     if readings is not None:
         read = _with_readers(read, readings)
-    tables = match_cases(read)
+    tables, apart = _matched(read)
     if save_policy is not None and len(tables) > 1:
         raise typer.BadParameter("--save-policy needs one model: a policy belongs to one model.")
     targets, choice = target_accuracy or [0.95], None
@@ -157,7 +155,7 @@ def evaluate(
         promises=promise or [],
         cluster_promise=cluster_promise,
     )
-    comparisons = _compare(models)
+    comparisons = _compare(models, apart)
     try:  # files first: a reader such as `head` may close the output early
         if out is not None:
             _write_report(models, out, true_text(title))
@@ -212,7 +210,7 @@ def _evaluate(
 
 
 def _show(
-    models: Models, comparisons: dict[str, Comparison], choice: SplitChoice | None, *, as_json: bool
+    models: Models, comparisons: Comparisons, choice: SplitChoice | None, *, as_json: bool
 ) -> None:
     if as_json:
         chosen = {"confidence_choice": choice.to_dict()} if choice else {}
@@ -227,7 +225,7 @@ def _show(
         print_choice(screen, choice)
     for called, (table, found) in models.items():
         print_evaluation(screen, called, table, found)
-    print_comparisons(screen, comparisons, _matched_by(models))
+    print_comparisons(screen, models, comparisons, _matched_by(models))
 
 
 def _say_where(out: Path | None, save_policy: Path | None, said: Console) -> None:
@@ -241,12 +239,29 @@ def _say_where(out: Path | None, save_policy: Path | None, said: Console) -> Non
         )
 
 
-def _compare(models: Models) -> dict[str, Comparison]:
-    """Compare each model with the first, on the same cases."""
-    from expertload.evaluation import compare_evaluations
+def _matched(
+    read: Mapping[str, PredictionsTable],
+) -> tuple[dict[str, PredictionsTable], dict[str, str]]:
+    """Put the cases of all models into the order of the first; or say why that is impossible."""
+    from expertload.exceptions import ShapeError
+    from expertload.io import match_cases
 
-    found = compare_evaluations({called: each for called, (_, each) in models.items()})
-    return {f"{other} minus {first}": each for (other, first), each in found.items()}
+    first = next(iter(read))
+    tables, apart = dict(read), {}
+    for name in [*read][1:]:
+        try:
+            tables[name] = match_cases({first: read[first], name: read[name]})[name]
+        except ShapeError as error:
+            apart[name] = str(error)
+    return tables, apart
+
+
+def _compare(models: Models, apart: dict[str, str]) -> Comparisons:
+    """Compare each model with the first, on the same cases."""
+    from expertload.evaluation import compare_with_first
+
+    found, others = compare_with_first({called: each for called, (_, each) in models.items()})
+    return found, {**others, **apart}
 
 
 def _matched_by(models: Models) -> str | None:
@@ -277,11 +292,12 @@ def _save_policy(models: Models, path: Path, *, is_named: bool) -> None:
         policy.save(path, model_name=called if is_named else None)
 
 
-def _to_dict(models: Models, comparisons: dict[str, Comparison]) -> dict[str, Any]:
+def _to_dict(models: Models, comparisons: Comparisons) -> dict[str, Any]:
     from dataclasses import asdict
 
     from expertload import __version__
 
+    first, (compared, apart) = next(iter(models)), comparisons
     return {
         "expertload": __version__,
         "models": [
@@ -293,6 +309,14 @@ def _to_dict(models: Models, comparisons: dict[str, Comparison]) -> dict[str, An
             }
             for called, (table, found) in models.items()
         ],
-        "cases_matched_by": _matched_by(models) if comparisons else None,
-        "comparisons": [{"models": m, **asdict(c)} for m, c in comparisons.items()],
+        "cases_matched_by": _matched_by(models) if compared else None,
+        "comparisons": [
+            {
+                "models": f"{other} minus {first}",
+                **asdict(found.aucoc),
+                "load": found.load and asdict(found.load),
+            }
+            for other, found in compared.items()
+        ],
+        **({"not_compared": apart} if apart else {}),
     }

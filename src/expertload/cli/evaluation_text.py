@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from expertload.cli.evaluate import Comparisons, Models
     from expertload.evaluation import Evaluation
     from expertload.io import PredictionsTable
     from expertload.operating_point import OperatingPoint
-    from expertload.significance import Comparison, Interval
+    from expertload.significance import Interval
     from expertload.team import TeamEvaluation
 
 
@@ -64,26 +65,38 @@ def print_evaluation(
 
 
 def print_comparisons(
-    screen: Console, comparisons: Mapping[str, Comparison], matched_by: str | None = None
+    screen: Console, models: Models, comparisons: Comparisons, matched_by: str | None = None
 ) -> None:
-    """Print the paired tests, and how cases were matched.
+    """Print each model minus the first, how cases were matched, and what was not compared."""
+    first, (compared, apart) = next(iter(models)), comparisons
+    target = promised(models[first][1].target_accuracy)
+    for other, found in compared.items():
+        pair = one_line(f"{other} minus {first}")
+        screen.print(Text(f"AUCOC, {pair}: {found.aucoc}"), soft_wrap=True)
+        if found.load is not None:
+            screen.print(
+                Text(f"Load at {target}, {pair}: {_points_of(found.load)}"), soft_wrap=True
+            )
+    if compared:
+        how = (
+            "assumed to be the same cases, in the same order; --id COLUMN matches them"
+            if matched_by is None
+            else f"on the same cases, matched by {one_line(matched_by)}"
+        )
+        screen.print(Text(f"Paired comparisons, {how}.", style="dim"))
+    for other, why in apart.items():
+        said = one_line(f"{other} is not compared with {first}. {why}")
+        screen.print(Text(said, style="yellow"), soft_wrap=True)
 
-    Examples
-    --------
-    >>> from rich.console import Console
-    >>> from expertload.cli.evaluation_text import print_comparisons
-    >>> print_comparisons(Console(), {})
-    """
-    for models, comparison in comparisons.items():
-        screen.print(Text(one_line(f"AUCOC, {models}: {comparison}")), soft_wrap=True)
-    if not comparisons:
-        return
-    how = (
-        "assumed to be the same cases, in the same order; --id COLUMN matches them"
-        if matched_by is None
-        else f"on the same cases, matched by {one_line(matched_by)}"
+
+def _points_of(change: Interval) -> str:
+    """Return a difference in load in points, and whether it may be chance."""
+    low, high = 100 * change.low, 100 * change.high
+    chance = "; this may be chance" if low <= 0 <= high else ""
+    level = promised(change.confidence_level)
+    return (
+        f"{100 * change.estimate:+.1f} points ({level} interval {low:+.1f} to {high:+.1f}){chance}"
     )
-    screen.print(Text(f"Paired tests, {how}.", style="dim"))
 
 
 def _numbers(found: Evaluation) -> Table:

@@ -1,13 +1,9 @@
 """Evaluates one model on one set of cases, and collects every number in one object."""
 
 from expertload.evaluation.choose_confidence import ConfidenceChoice, choose_confidence, split_cases
+from expertload.evaluation.comparison import Compared, compare_evaluations, compare_with_first
 from expertload.evaluation.evaluate import evaluate
-from expertload.evaluation.evaluation import (
-    Calibration,
-    ConfidenceHistogram,
-    Evaluation,
-    compare_evaluations,
-)
+from expertload.evaluation.evaluation import Calibration, ConfidenceHistogram, Evaluation
 from expertload.evaluation.groups import (
     ClassAnswers,
     ClassEvaluation,
@@ -20,6 +16,7 @@ __all__ = [
     "Calibration",
     "ClassAnswers",
     "ClassEvaluation",
+    "Compared",
     "ConfidenceChoice",
     "ConfidenceHistogram",
     "Confusion",
@@ -28,6 +25,7 @@ __all__ = [
     "Members",
     "choose_confidence",
     "compare_evaluations",
+    "compare_with_first",
     "evaluate",
     "split_cases",
 ]

@@ -30,8 +30,7 @@ from expertload._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from expertload.calibrators import CONFIDENCE_SCORES, CalibrationWarning, ConfidenceScore
 from expertload.cases import Cases, check_are_cases
 from expertload.exceptions import WeightError
-from expertload.significance import Interval
-from expertload.significance.resample import percentile_interval
+from expertload.significance import Interval, load_difference
 
 PLAIN = CONFIDENCE_SCORES[0]
 LEAST_CASES_A_FOLD = 4
@@ -153,7 +152,14 @@ def choose_confidence(
         loads = _loads(cases, names, folds, target, rng)
         score = _fitted(_lowest(loads), cases)
         plain, chosen, chosen_without = _nested(cases, names, folds, target, rng)
-    saved = _saved(cases, plain, chosen, target, rounds, level, rng)
+    saved = load_difference(
+        replace(cases, confidence=plain),
+        replace(cases, confidence=chosen),
+        target_accuracy=target,
+        n_resamples=rounds,
+        confidence_level=level,
+        random_state=rng,
+    )
     return ConfidenceChoice(
         score=score,
         loads=loads,
@@ -296,28 +302,3 @@ def _places(confidence: FloatArray) -> FloatArray:
 
     places: FloatArray = (rankdata(confidence) - 0.5) / len(confidence)
     return places
-
-
-def _saved(
-    cases: Cases,
-    plain: FloatArray,
-    chosen: FloatArray,
-    target: float,
-    n_resamples: int,
-    level: float,
-    rng: np.random.Generator,
-) -> Interval:
-    """Return the load saved, with a bootstrap interval over cases or clusters."""
-
-    def saved(weight: FloatArray | None) -> float:
-        before, after = (
-            replace(cases, confidence=places, weight=weight).load_at_accuracy(target)
-            for places in (plain, chosen)
-        )
-        return before - after
-
-    n_units = int(cases.unit.max()) + 1
-    draws = (rng.integers(0, n_units, n_units) for _ in range(n_resamples))
-    counts = (np.bincount(draw, minlength=n_units).astype(np.float64) for draw in draws)
-    values = np.array([saved(count[cases.unit]) for count in counts])
-    return percentile_interval(saved(None), values, level)

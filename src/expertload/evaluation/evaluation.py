@@ -32,14 +32,8 @@ from expertload.operating_point import (
     CertifiedTargets,
     OperatingPoint,
 )
-from expertload.significance import (
-    COCBand,
-    Comparison,
-    Interval,
-    coc_band,
-    compare_models,
-)
-from expertload.significance.compare import Pair, Pairs, check_same_cases
+from expertload.significance import COCBand, Comparison, Interval, aucoc_paired_test, coc_band
+from expertload.significance.compare import check_same_cases
 from expertload.tally import Tally, cumulative_from_bottom
 from expertload.team import TeamEvaluation
 
@@ -235,25 +229,29 @@ class Evaluation:
         >>> print(f"{a.compare(b).difference:.3f}")
         0.432
         """
-        (found,) = compare_evaluations({"this": self, "other": other}, pairs="all").values()
-        return found
+        self.check_same_cases(other)
+        return aucoc_paired_test(self.cases, other.cases, confidence_level=self.confidence_level)
 
-    def saw_same_cases(self, other: Evaluation) -> bool:
-        """Whether another model was evaluated on the same cases, as far as is known.
+    def check_same_cases(self, other: Evaluation) -> None:
+        """Raise unless another model was evaluated on the same cases, as far as is known.
 
         Examples
         --------
         >>> from expertload import Cases
         >>> from expertload.evaluation import evaluate
         >>> a = evaluate(Cases.from_correctness([0, 1, 0], [0.4, 0.5, 0.6]))
-        >>> a.saw_same_cases(evaluate(Cases.from_correctness([0, 1], [0.4, 0.5])))
-        False
+        >>> a.check_same_cases(evaluate(Cases.from_correctness([0, 1], [0.4, 0.5])))
+        Traceback (most recent call last):
+        expertload.exceptions.ShapeError: ... Got 3 cases of one and 2 of the other. ...
         """
-        try:
-            _check_same_cases(self, other)
-        except ShapeError:
-            return False
-        return True
+        check_same_cases(self.cases, other.cases, self.target, other.target)
+        if self.identifiers is None or other.identifiers is None:
+            return
+        if not np.array_equal(self.identifiers, other.identifiers):
+            raise ShapeError(
+                "The models must be evaluated on the same cases in the same order. Got identifiers "
+                "that differ. Hint: use expertload.io.match_cases first."
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return every number except the curve, ready for JSON.
@@ -315,57 +313,6 @@ class Evaluation:
             *([] if self.team is None else [str(self.team)]),
         ]
         return "\n".join(lines)
-
-
-def compare_evaluations(
-    models: Mapping[str, Evaluation], *, pairs: Pairs = "first"
-) -> dict[Pair, Comparison]:
-    """Test which models differ in AUCOC, evaluated on the same cases in the same order.
-
-    Parameters
-    ----------
-    models : mapping from str to Evaluation
-        The evaluations by the names of the models.
-    pairs : {"first", "all"}, default="first"
-        Compare each other model with the first, or every pair.
-
-    Returns
-    -------
-    dict from (str, str) to Comparison
-        For the pair ``(a, b)``, the AUCOC of a minus that of b, with a raw p-value and one adjusted
-        for the number of pairs; see `expertload.significance.compare_models`.
-
-    Examples
-    --------
-    >>> from expertload import Cases
-    >>> from expertload.evaluation import compare_evaluations, evaluate
-    >>> confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
-    >>> models = {
-    ...     "old": evaluate(Cases.from_correctness([1, 0, 1, 1, 0], confidence)),
-    ...     "new": evaluate(Cases.from_correctness([0, 1, 0, 1, 1], confidence)),
-    ... }
-    >>> print(f"{compare_evaluations(models)['new', 'old'].difference:.3f}")
-    0.432
-    """
-    first, *others = models.values()
-    for other in others:
-        _check_same_cases(first, other)
-    return compare_models(
-        {name: evaluation.cases for name, evaluation in models.items()},
-        pairs=pairs,
-        confidence_level=first.confidence_level,
-    )
-
-
-def _check_same_cases(a: Evaluation, b: Evaluation) -> None:
-    check_same_cases(a.cases, b.cases, a.target, b.target)
-    if a.identifiers is None or b.identifiers is None:
-        return
-    if not np.array_equal(a.identifiers, b.identifiers):
-        raise ShapeError(
-            "The models must be evaluated on the same cases in the same order. Got identifiers "
-            "that differ. Hint: use expertload.io.match_cases first."
-        )
 
 
 def _ends(interval: Interval, form: str, level: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from expertload._label_arrays import number_clusters
+from expertload._labels import listed
 from expertload._names import MODELS
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.calibrators import ConfidenceScore
@@ -327,7 +328,7 @@ def match_cases(tables: Mapping[str, PredictionsTable]) -> dict[str, Predictions
     first, *others = tables.items()
     if len(columns) > 1 or not others:
         return {name: table if not others else _anonymous(table) for name, table in tables.items()}
-    return {first[0]: first[1], **{name: _matched(first[1], other) for name, other in others}}
+    return {first[0]: first[1], **{other[0]: _matched(first, other) for other in others}}
 
 
 def _anonymous(table: PredictionsTable) -> PredictionsTable:
@@ -335,11 +336,13 @@ def _anonymous(table: PredictionsTable) -> PredictionsTable:
     return replace(table, identity=kept, identifiers=None)
 
 
-def _matched(first: PredictionsTable, other: PredictionsTable) -> PredictionsTable:
+def _matched(a: tuple[str, PredictionsTable], b: tuple[str, PredictionsTable]) -> PredictionsTable:
+    (_, first), (_, other) = a, b
     column = other.identity.identifier
     if first.identifiers is None or other.identifiers is None or column is None:
         return other
-    rows = align(first.identifiers, other.identifiers, column, (first.where, other.where))
+    names = (a[0], b[0]) if first.where == other.where else (first.where, other.where)
+    rows = align(first.identifiers, other.identifiers, column, names)
     found = other if rows is None else other.take(rows)
     return replace(found, identifiers=first.identifiers)
 
@@ -388,10 +391,11 @@ def check_one_model(models: AnyArray, column: str, where: str) -> None:
     names = sorted({str(value) for value in models.tolist()})
     if len(names) > 1:
         raise FileFormatError(
-            f"The column '{column}' of {where} names {len(names)} models ({names[0]}, {names[1]}"
-            f"{', ...' if len(names) > 2 else ''}): read as one model, every case would count "
-            f"{len(names)} times. Hint: evaluate each model with --model-column {column}; if the "
-            "column means something else, pass --model-column none."
+            f"The column '{column}' of {where} names {len(names)} models "
+            f"({listed(names, most=2)}), which cannot be evaluated as one. Hint: --model-column "
+            f'{column} evaluates each model and compares them; --query "SELECT * FROM file WHERE '
+            f'{column} = {text_of(names[0])}" evaluates one; if the column means something else, '
+            "pass --model-column none."
         )
 
 

@@ -30,14 +30,13 @@ from expertload._check import (
 )
 from expertload._files import write_atomically
 from expertload._format import percent, promised
-from expertload.evaluation import Evaluation, compare_evaluations
+from expertload.evaluation import Compared, Evaluation, compare_with_first
 from expertload.exceptions import ParameterError
 from expertload.operating_point.point import digits as point_digits
 from expertload.report import charts
 from expertload.report.charts import PartTable
 from expertload.report.scale import Frame
 from expertload.report.slider import Stops, find_stops
-from expertload.significance import Comparison
 
 N_COLOURS, N_TABLE_ROWS = 7, 20
 
@@ -72,7 +71,7 @@ class ModelPart:
     team: charts.Figure | None
     parts: list[PartTable]
     table: list[TableRow]
-    comparison: Comparison | None
+    comparison: Compared | None
 
     def table_of(self, kind: str) -> PartTable | None:
         """Return the table of groups or classes; None if there is none."""
@@ -93,7 +92,7 @@ def models_of_page(models: Mapping[str, Evaluation]) -> tuple[list[ModelPart], F
     """Return the parts of the page, and the frame that all curves share."""
     stops = [find_stops(evaluation) for evaluation in models.values()]
     frame = charts.coc_frame(list(models.values()), stops)
-    comparisons = compare_with_first(models)
+    comparisons, _ = compare_with_first(models)
     parts = [
         ModelPart(
             name=name,
@@ -113,13 +112,6 @@ def models_of_page(models: Mapping[str, Evaluation]) -> tuple[list[ModelPart], F
         for i, ((name, evaluation), own) in enumerate(zip(models.items(), stops, strict=True))
     ]
     return parts, frame
-
-
-def compare_with_first(models: Mapping[str, Evaluation]) -> dict[str, Comparison]:
-    """Return each model's AUCOC minus that of the first, for models with the same cases."""
-    first = next(iter(models.values()))
-    same = {name: found for name, found in models.items() if found.saw_same_cases(first)}
-    return {name: found for (name, _), found in compare_evaluations(same).items()}
 
 
 def _table(stops: Stops) -> list[TableRow]:
@@ -186,6 +178,7 @@ FORMATS: dict[str, Any] = {
     "digits": digits,
     "chance": chance,
     "score": lambda value: f"{value:.4f}",
+    "points": lambda value: f"{100 * value:+.1f}".replace("-", "\N{MINUS SIGN}"),
     "signed": lambda value: f"{value:+.4f}".replace("-", "\N{MINUS SIGN}"),
 }
 

@@ -3,6 +3,7 @@
 from expertload.significance.band import COCBand, coc_band
 from expertload.significance.compare import Comparison, aucoc_paired_test, compare_models
 from expertload.significance.interval import Interval, aucoc_interval
+from expertload.significance.load import load_difference
 from expertload.significance.resample import (
     PermutationResult,
     bootstrap_interval,
@@ -19,5 +20,6 @@ __all__ = [
     "bootstrap_interval",
     "coc_band",
     "compare_models",
+    "load_difference",
     "permutation_test",
 ]

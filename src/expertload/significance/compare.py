@@ -19,8 +19,6 @@ from expertload._check import (
     check_fraction,
     check_models,
     check_option,
-    check_same_length,
-    check_same_order,
 )
 from expertload._typing import AnyArray, FloatArray
 from expertload.cases import Cases, check_are_cases
@@ -225,8 +223,11 @@ def check_same_cases(
     a: Cases, b: Cases, target_a: AnyArray | None, target_b: AnyArray | None
 ) -> None:
     """Raise unless two models were evaluated on the same cases, as far as is known."""
-    check_same_length(first_model=a.correct, second_model=b.correct)
-    check_same_order(first_model=a, second_model=b)
+    if len(a) != len(b):
+        raise ShapeError(
+            f"The models must be evaluated on the same cases in the same order. Got {len(a)} cases "
+            f"of one and {len(b)} of the other. Hint: match them by an identifier (--id COLUMN)."
+        )
     known = target_a is not None and target_b is not None
     pairs = {
         "labels": (target_a, target_b) if known else (None, None),

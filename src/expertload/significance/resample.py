@@ -85,7 +85,7 @@ def bootstrap_interval(
     check_count(n_resamples, "n_resamples", minimum=2)
     level = check_fraction(confidence_level, "confidence_level", inclusive=False)
     rng = random_generator(random_state)
-    _check_counted(cases)
+    check_counted(cases)
     if metric is aucoc_score:
         values = np.fromiter(resampled_areas(cases, n_resamples, rng), dtype=np.float64)
         return percentile_interval(cases.aucoc(), values, level)
@@ -95,7 +95,8 @@ def bootstrap_interval(
     return percentile_interval(estimate, values, level)
 
 
-def _check_counted(*models: Cases) -> None:
+def check_counted(*models: Cases) -> None:
+    """Raise unless all are cases without weights."""
     for cases in models:
         check_are_cases(cases)
     if any(cases.weight is not None for cases in models):
@@ -119,15 +120,15 @@ def resampled_areas(cases: Cases, n_resamples: int, rng: np.random.Generator) ->
     table = delegated_mass(np.arange(n + 1) / n, n, "exact")
     if cases.clusters is None:
         for _ in range(n_resamples):
-            yield _area_of_counts(_drawn(n, rng), correct, start, table.__getitem__)
+            yield _area_of_counts(draw(n, rng), correct, start, table.__getitem__)
         return
     cluster = cases.clusters[order]
     for _ in range(n_resamples):
-        counts = _drawn(int(cluster.max()) + 1, rng)[cluster]
+        counts = draw(int(cluster.max()) + 1, rng)[cluster]
         yield _area_of_counts(counts, correct, start, _mass_of_any_number)
 
 
-def _drawn(n: int, rng: np.random.Generator) -> IntArray:
+def draw(n: int, rng: np.random.Generator) -> IntArray:
     """Return how often each of n is drawn, in n draws with replacement."""
     return np.bincount(rng.integers(0, n, n, dtype=np.int32), minlength=n)
 
@@ -136,7 +137,7 @@ def _resampled_rows(n: int, cluster: IntArray | None, rng: np.random.Generator) 
     """Return the rows of a resample of cases, or of whole clusters."""
     if cluster is None:
         return rng.integers(0, n, n)
-    return np.repeat(np.arange(n), _drawn(int(cluster.max()) + 1, rng)[cluster])
+    return np.repeat(np.arange(n), draw(int(cluster.max()) + 1, rng)[cluster])
 
 
 def _mass_of_any_number(remaining: AnyArray) -> FloatArray:
@@ -249,7 +250,7 @@ def permutation_test(
     check_count(n_rounds, "n_rounds")
     rng = random_generator(random_state)
     check_option(exchange, EXCHANGES, "exchange")
-    _check_counted(cases_a, cases_b)
+    check_counted(cases_a, cases_b)
     check_same_cases(cases_a, cases_b, *known_labels(cases_a, cases_b))
     if metric is aucoc_score:
         return _test(_aucoc_differences(cases_a, cases_b, exchange), cases_a.unit, n_rounds, rng)

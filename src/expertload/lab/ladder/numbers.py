@@ -19,19 +19,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from expertload._typing import AnyArray, FloatArray, IntArray
+from expertload._typing import FloatArray, IntArray
 from expertload.cases import Cases
 from expertload.lab.ladder.steps import Answers, Step
 from expertload.lab.results.evaluate import evaluate_probabilities
 from expertload.lab.results.measures import load_name
 from expertload.operating_point import CertifiedPoint, certify
-from expertload.significance import Interval
+from expertload.significance import Interval, load_difference
 from expertload.significance.interval import influence_of_cases, linearise
-from expertload.significance.resample import percentile_interval
-from expertload.tally import COMPARISON_SLACK
 
 Models = Sequence[FloatArray]  # the probabilities of each
-BATCH = 100  # resamples per batch: a few megabytes for ten thousand cases
 MEANS = (
     *("aucoc", "accuracy", "ece", "nll", "brier"),
     *("certified", "certified_load", "certified_accuracy", "seconds", "passes"),
@@ -248,11 +245,14 @@ def _mean_influence(labels: IntArray, models: Models) -> tuple[float, FloatArray
     """Return the mean area of models, and the influence of each case on it."""
     areas, influences = [], []
     for proba in models:
-        cases = Cases.from_predictions(labels, proba, labels=np.arange(proba.shape[1]))
-        area, influence = influence_of_cases(cases)
+        area, influence = influence_of_cases(_cases(labels, proba))
         areas.append(area)
         influences.append(influence)
     return float(np.mean(areas)), np.mean(influences, axis=0)
+
+
+def _cases(labels: IntArray, proba: FloatArray) -> Cases:
+    return Cases.from_predictions(labels, proba, labels=np.arange(proba.shape[1]))
 
 
 def load_change(
@@ -292,46 +292,11 @@ def load_change(
     >>> print(load_change(labels, [good], [worse], target_accuracy=0.9))
     -0.1680 (95 % interval -0.4820 to -0.0620)
     """
-    n = len(labels)
-    rng = np.random.default_rng(random_state)
-    sides = [[_Sorted(labels, proba) for proba in models] for models in (after, before)]
-
-    def change(counts: AnyArray) -> FloatArray:
-        new, old = (
-            np.mean([model.loads(counts, target_accuracy) for model in models], axis=0)
-            for models in sides
-        )
-        difference: FloatArray = new - old
-        return difference
-
-    values = np.concatenate(
-        [change(_draw(min(BATCH, n_resamples - k), n, rng)) for k in range(0, n_resamples, BATCH)]
+    sides = ([_cases(labels, proba) for proba in models] for models in (after, before))
+    return load_difference(
+        *sides,
+        target_accuracy=target_accuracy,
+        n_resamples=n_resamples,
+        confidence_level=confidence_level,
+        random_state=random_state,
     )
-    estimate = float(change(np.ones((1, n), dtype=np.int64))[0])
-    return percentile_interval(estimate, values, confidence_level)
-
-
-def _draw(rows: int, n: int, rng: np.random.Generator) -> AnyArray:
-    """Return how often each case is drawn, one row per resample."""
-    return np.stack([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(rows)])
-
-
-class _Sorted:
-    """Cases of one model, the most confident first; cases of equal confidence go together."""
-
-    def __init__(self, labels: IntArray, proba: FloatArray) -> None:
-        confidence = proba.max(axis=1)
-        self.order = np.argsort(-confidence, kind="stable")
-        self.right = (proba.argmax(axis=1) == labels)[self.order]
-        descending = confidence[self.order]
-        self.ends = np.flatnonzero(np.append(descending[1:] != descending[:-1], True))
-
-    def loads(self, counts: AnyArray, target_accuracy: float) -> FloatArray:
-        """Return the load of each resample; 1 if no threshold reaches the target."""
-        drawn = counts[:, self.order]
-        accepted = drawn.cumsum(axis=1)[:, self.ends]
-        right = (drawn * self.right).cumsum(axis=1)[:, self.ends]
-        reached = right / np.maximum(accepted, 1) >= target_accuracy - COMPARISON_SLACK
-        most = np.where(reached, accepted, 0).max(axis=1)
-        loads: FloatArray = 1 - most / counts.shape[1]
-        return loads
