@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,6 +67,27 @@ def replaced_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
         raise
     _sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a draft of a folder to fill; without an error, it becomes the target.
+
+    The target must not exist, or be empty: nothing that somebody has written is replaced.
+    """
+    target = Path(path)
+    draft = target.absolute().with_name(f".{target.absolute().name}.{secrets.token_hex(8)}.tmp")
+    with explained_write_errors(target):
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise FileWriteError(f"{target} exists already. Hint: name a new folder.")
+        try:
+            draft.mkdir()
+            yield draft
+            draft.replace(target)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        _sync_folder(target.absolute().parent)
 
 
 @contextlib.contextmanager

@@ -10,9 +10,10 @@ Objective = Literal["nll", "ece"]
 Positive = Literal["outlier", "inlier"]
 ReadAs = Literal["probabilities", "normalized", "logits"]  # columns of probabilities
 
-# The roles at a desk, and the cases of it to export.
+# The roles at a desk, the cases of it to export, and what for.
 Role = Literal["reader", "arbiter", "manager", "auditor", "api"]
 Which = Literal["all", "labelled", "audited"]
+Purpose = Literal["evaluation", "training"]
 
 Method = Literal["spending", "fixed_sequence"]
 

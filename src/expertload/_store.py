@@ -255,3 +255,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"{twice!r} is given twice")
     return content
+
+
+# What the desk writes beside cases that teach, and the lab reads before it trains on them.
+TRAINING_SET = DocumentKind("expertload training set", 1, hint="export the cases again")

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from sqlalchemy import select
 
-from expertload.desk.intake.receiving import draw
+from expertload.desk.intake.sampling import draw
 from expertload.desk.store.tables import (
     answers,
     cases,

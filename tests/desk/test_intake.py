@@ -17,8 +17,9 @@ from sqlalchemy import select
 from expertload import Cases
 from expertload.desk.intake.case import SentCase, read_body, read_case, read_line
 from expertload.desk.intake.images import MOST_PIXELS
-from expertload.desk.intake.receiving import Outcome, draw, receive
+from expertload.desk.intake.receiving import Outcome, receive
 from expertload.desk.intake.routing import read_policy
+from expertload.desk.intake.sampling import draw
 from expertload.desk.store.tables import bodies, cases, decisions, readings
 from expertload.exceptions import DeskRefusedError
 from expertload.operating_point import certify_classes

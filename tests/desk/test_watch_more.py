@@ -129,6 +129,7 @@ def stream(world, n, rng, prefix="case", wrong_below=0.8, **more):
 
 @pytest.mark.slow
 def test_a_policy_is_certified_from_blind_labels(world):
+    world.with_rules(certify_share=1.0)
     truth = stream(world, 150, np.random.default_rng(0))
     with pytest.raises(DeskRefusedError, match="still wait for a reading"):
         world.desk.write(recertify, target_accuracy=0.85)
@@ -152,7 +153,7 @@ def check_size(world):
 
 @pytest.mark.slow
 def test_the_sample_is_fair_whatever_the_policy_delegated(world):
-    world.with_rules(quality_rate=0.4)
+    world.with_rules(quality_rate=0.4, certify_share=1.0)
     world.activate()
     truth = stream(world, 150, np.random.default_rng(1))
     read_all(world, truth.__getitem__)
@@ -169,7 +170,7 @@ def test_the_sample_is_fair_whatever_the_policy_delegated(world):
 
 @pytest.mark.slow
 def test_cases_that_raised_the_alarm_certify_nothing(world):
-    world.with_rules(quality_rate=1.0)
+    world.with_rules(quality_rate=1.0, certify_share=1.0)
     world.activate()
     world.send(*(sent(f"bad-{i}") for i in range(30)))
     read_all(world, lambda key: "dog")
@@ -182,6 +183,7 @@ def test_cases_that_raised_the_alarm_certify_nothing(world):
 @pytest.mark.slow
 def test_cases_of_a_cluster_are_certified_together(world):
     """All cases are labelled, so the promise is about one case of each patient."""
+    world.with_rules(certify_share=1.0)
     batch = [sent(f"case-{i}", cluster=f"patient-{i % 40}") for i in range(120)]
     world.send(*batch, sent("alone"))
     check_size(world)
@@ -204,7 +206,7 @@ def test_large_clusters_count_for_all_their_cases(world):
         truth[f"small-{i}"] = ("cat", f"s{i}")
     for i in range(60):
         truth[f"large-{i}"] = ("dog" if i % 5 == 0 else "cat", f"l{i % 3}")
-    world.with_rules(quality_rate=0.5)
+    world.with_rules(quality_rate=0.5, certify_share=1.0)
     world.activate()
     world.send(*(sent(key, cluster=cluster) for key, (_, cluster) in truth.items()))
     read_all(world, lambda key: truth[key][0])
@@ -238,7 +240,7 @@ def test_the_alarm_of_a_replaced_policy_is_recorded(world):
 
 
 def test_a_voided_dispute_stays_in_the_sample_and_counts_as_wrong(world):
-    world.with_rules(second_share=1.0)
+    world.with_rules(second_share=1.0, certify_share=1.0)
     world.send(sent("disputed", due=0))
     world.answer(world.claim("ann"), "cat")
     world.answer(world.claim("bob"), "dog", "bob")
@@ -253,6 +255,7 @@ def test_a_voided_dispute_stays_in_the_sample_and_counts_as_wrong(world):
 
 @pytest.mark.slow
 def test_an_answer_outside_the_models_classes_is_an_error_of_the_model(world):
+    world.with_rules(certify_share=1.0)
     rng = np.random.default_rng(3)
     truth = stream(world, 150, rng)
     read_all(world, lambda key: "cow" if truth[key] == "dog" else "cat")

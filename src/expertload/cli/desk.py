@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from expertload._names import Role, Which
+from expertload._names import Purpose, Role, Which
 from expertload.cli.outputs import check_output
 from expertload.cli.screen import console, one_line
 
@@ -409,16 +409,32 @@ def verify(
 
 
 def export(
-    out: Annotated[Path, typer.Argument(help="A .jsonl, .csv or .parquet file.")],
+    out: Annotated[
+        Path, typer.Argument(help="A .jsonl, .csv or .parquet file; a new folder for training.")
+    ],
     data: Data = None,
     database: Address = None,
     cases: Annotated[
         Which, typer.Option(help="All, those labelled by experts, or those decided and audited.")
     ] = "all",
+    purpose: Annotated[
+        Purpose, typer.Option("--for", help="What the export is for: docs/loop.md explains it.")
+    ] = "evaluation",
 ) -> None:
-    """Export the cases, one row each; 'expertload evaluate' reads the labelled ones."""
-    check_output(out)
+    """Export the cases, one row each, or as a labelled data set for training.
+
+    'expertload evaluate' reads the labelled cases. A data set for training leaves out the cases
+    that certify models, for all time.
+    """
+    if purpose == "evaluation":
+        check_output(out)
     with open_desk(data, database, may_make=False) as desk:
+        if purpose == "training":
+            from expertload.desk.trail.training import export_for_training
+
+            manifest = export_for_training(desk, out)
+            console().print(f"{manifest['n_cases']} cases written to {out}. {manifest['note']}")
+            return
         from expertload.desk.trail.export import export as write
 
         n = write(desk, out, which=cases)

@@ -24,6 +24,9 @@ class Rules(BaseModel):
     second_share : float
         Share of cases that a second reader sees although there is no dispute. Without it, only
         disagreements would be read twice, which makes experts look better than they are.
+    certify_share : float
+        Share of the fair sample that certifies and never trains: see `desk.intake.sampling`. Fixed
+        from the first export for training on.
     alarm_level : float
         Probability of ever withdrawing a policy that keeps its promise.
     strict : bool
@@ -45,6 +48,7 @@ class Rules(BaseModel):
     quality_rate: Share = 0.05
     raised_rate: Share = 0.2
     second_share: Share = 0.1
+    certify_share: Share = 0.5
     alarm_level: Annotated[float, Field(gt=0, lt=1)] = 0.05
     strict: bool = False
     lease_seconds: Annotated[int, Field(ge=1, le=86_400)] = 900

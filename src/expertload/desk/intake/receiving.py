@@ -1,13 +1,7 @@
-"""Receives cases: each is stored once, decided or queued, and always gets the same answer.
-
-Which cases are in the quality sample depends on a keyed hash of the case's key. Sending a case
-again does not draw again, senders cannot foresee the draw, and a higher rate includes every case
-that a lower rate includes.
-"""
+"""Receives cases: each is stored once, decided or queued, and always gets the same answer."""
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +9,7 @@ import orjson
 
 from expertload.desk.intake.case import SentCase
 from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy, unrouted
+from expertload.desk.intake.sampling import draw
 from expertload.desk.store.database import SECOND, Event, Transaction, content_digest
 from expertload.desk.store.tables import bodies, cases, decisions, readings
 from expertload.exceptions import DeskRefusedError
@@ -44,13 +39,6 @@ class Outcome(NamedTuple):
     label: str | None
     policy: int | None
     cause: str
-
-
-def draw(secret: bytes, purpose: str, project: str, key: str) -> float:
-    """Return a number in [0, 1), fixed for a case and a purpose, and uniform over cases."""
-    drawn = f"{purpose}\x1f{project}\x1f{key}".encode()  # keys hold no control characters
-    digest = hmac.digest(secret, drawn, "sha256")
-    return (int.from_bytes(digest[:8], "big") >> 11) / 2**53  # as many bits as a float can hold
 
 
 def receive(transaction: Transaction, sent: Sequence[SentCase]) -> list[Outcome | DeskRefusedError]:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from sqlalchemy import select
 
-from expertload.desk.intake.receiving import Wanted, draw, open_readings
+from expertload.desk.intake.receiving import Wanted, open_readings
+from expertload.desk.intake.sampling import draw
 from expertload.desk.queue import claims
 from expertload.desk.queue.claims import Claim, EndedLease, Held
 from expertload.desk.store.database import SECOND, AnyRow, Transaction

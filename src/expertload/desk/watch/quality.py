@@ -8,9 +8,10 @@ any more. The capital after them is stored, so that an answer costs the same aft
 To certify a new policy, all labels must have been drawn with the same probability. Delegated cases
 have labels because the model was unsure of them, so certifying on all labels would mean certifying
 on hard cases. But a case whose draw u is below q, the smallest rate of a period, was labelled
-whatever the policy decided. These cases are a fair sample of all that came in. Cases counted by a
-monitor that raised the alarm are left out: using them after the alarm would mean selecting cases by
-their labels.
+whatever the policy decided. These cases are a fair sample of all that came in. Those of them that
+are set apart certify (`is_set_apart`), because the others may have taught the model. Cases counted
+by a monitor that raised the alarm are left out: using them after the alarm would mean selecting
+cases by their labels.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 from sqlalchemy import Column, ColumnElement, Select, case, exists, func, literal, select
 
 from expertload.desk.intake.routing import read_policy
+from expertload.desk.intake.sampling import is_set_apart
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import answers, cases, decisions, monitors, projects
 from expertload.desk.trail.webhooks import announce
@@ -211,10 +213,9 @@ class SampleSize:
 def blind_labels(
     transaction: Transaction, *, since: int = 0, until: int | None = None, model: str | None = None
 ) -> BlindLabels:
-    """Return the fair sample of a period."""
+    """Return what is set apart of the fair sample of a period."""
     fair = _fair_sample(transaction, since, until, model)
-    wanted = (cases.c.id, cases.c.key, cases.c.cluster, cases.c.probabilities)
-    rows = transaction.all(fair.select(*wanted).order_by(cases.c.id))
+    rows = fair.rows(transaction, cases.c.id, cases.c.probabilities)
     settled = [row for row in rows if row.label is not None]
     has_clusters = any(row.cluster is not None for row in settled)
     own = (f"c:{row.cluster}" if row.cluster is not None else f"k:{row.key}" for row in settled)
@@ -229,9 +230,9 @@ def blind_labels(
 
 
 def blind_sample_size(transaction: Transaction) -> SampleSize:
-    """Return the size of the fair sample over the whole time of the desk."""
+    """Return how much of the fair sample is set apart, over the whole time of the desk."""
     fair = _fair_sample(transaction, 0, None, None)
-    labels = [row.label for row in transaction.all(fair.select(cases.c.id))]
+    labels = [row.label for row in fair.rows(transaction)]
     n_open = labels.count(None)
     return SampleSize(n_labels=len(labels) - n_open, n_open=n_open, rate=fair.rate)
 
@@ -250,8 +251,14 @@ class _FairSample(NamedTuple):
     conditions: tuple[ColumnElement[bool], ...]
     rate: float
 
-    def select(self, *columns: Column[Any]) -> Select[*tuple[Any, ...]]:
-        """Return the query for these cases; the label is the experts' final answer, if any."""
+    def rows(self, transaction: Transaction, *columns: Column[Any]) -> list[AnyRow]:
+        """Return those of the cases that are set apart, with their labels, in order."""
+        drawn = (cases.c.key, cases.c.cluster, cases.c.draw, cases.c.rate)
+        found = transaction.all(self._select(*columns, *drawn).order_by(cases.c.id))
+        return [row for row in found if is_set_apart(transaction.project, row)]
+
+    def _select(self, *columns: Column[Any]) -> Select[*tuple[Any, ...]]:
+        """Return the query for all cases; the label is the experts' final answer, if any."""
         live, later = decisions.alias("live"), decisions.alias("later")
         is_live = ~exists().where(later.c.supersedes == live.c.id)
         label = case(
@@ -300,7 +307,7 @@ def recertify(
     until: int | None = None,
     model: str | None = None,
 ) -> int:
-    """Certify on the fair sample of a period and store the policy as a draft; return its number.
+    """Certify on what is set apart of a period and store the policy as a draft; return its number.
 
     Cases of one cluster are not independent. If all cases were labelled, the promise is about one
     case of each cluster; of a sample, about all cases of new clusters.

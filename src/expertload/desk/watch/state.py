@@ -31,6 +31,7 @@ from expertload.desk.store.tables import (
     readings,
     seals,
 )
+from expertload.desk.trail.training import check_nothing_trained
 from expertload.desk.watch.policies import active_policy
 from expertload.desk.watch.quality import recount
 from expertload.exceptions import DeskRefusedError
@@ -348,6 +349,8 @@ def change_rules(transaction: Transaction, rules: Rules) -> None:
     before = transaction.project
     if rules.classes != before.rules.classes:
         _check_classes(rules.classes)
+    if rules.certify_share != before.rules.certify_share:
+        check_nothing_trained(transaction)
     event = transaction.event("rules.changed")
     values: dict[str, Any] = {"rules": rules.model_dump_json()}
     if rules.quality_rate != before.rules.quality_rate:
