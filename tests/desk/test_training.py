@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
-from sqlalchemy import select
+from sqlalchemy import select, update
 from typer.testing import CliRunner
 
 from expertload._store import TRAINING_SET
@@ -283,6 +283,14 @@ def test_an_erased_case_does_not_train(world, tmp_path):
     world.desk.write(erase, "case-1")
     assert exported(world, tmp_path).key.tolist() == ["case-0", "case-2"]
     assert json.loads((tmp_path / "set/manifest.json").read_text())["left_out"]["erased"] == 1
+
+
+def test_a_golden_case_does_not_train(world, tmp_path):
+    world.with_rules(certify_share=0.0)
+    stream(world, 3)
+    golden = update(cases).where(cases.c.key == "case-1").values(truth="cat")
+    world.desk.database.write(lambda connection: connection.execute(golden))
+    assert exported(world, tmp_path).key.tolist() == ["case-0", "case-2"]
 
 
 def test_cases_that_arrive_meanwhile_are_in_the_next_export(world, tmp_path, monkeypatch):

@@ -50,4 +50,4 @@ def training_probability(project: Project, case: AnyRow, *, labelled: float) -> 
     apart = project.rules.certify_share
     if case.cluster is not None:
         return labelled * (1 - apart)
-    return labelled - apart * min(labelled, case.rate)
+    return labelled - apart * min(labelled, float(case.rate))

@@ -5,7 +5,8 @@ Hugging Face and `expertload lab` expect. All other cases are rows of `train.par
 column, a table of one row or a JSON object is a column for each of its names. `manifest.json` says
 what was exported and what was left out.
 
-Cases that are set apart are never exported, whatever happened before: see `intake.sampling`.
+Cases that are set apart are never exported, whatever happened before: see `intake.sampling`. Nor
+are golden cases, which test readers.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _QUERY = text("""
       FROM readings AS r JOIN cases AS x ON x.id = r.case_id
       WHERE r.why = 'look-back' GROUP BY x.policy_id
     ) AS back ON back.policy_id = c.policy_id AND c.received >= back.since
-    WHERE c.project_id = :project
+    WHERE c.project_id = :project AND c.truth IS NULL
       AND (c.audit = 'right' OR (c.state = 'closed' AND d.label IS NOT NULL))
     ORDER BY c.id
 """)
