@@ -9,9 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from expertload import scores
-from expertload.exceptions import NonFiniteError, ParameterError, ShapeError
+from expertload.calibrators import PlattScaling, TemperatureScaling
+from expertload.exceptions import (
+    LabelError,
+    NonFiniteError,
+    NotFittedError,
+    ParameterError,
+    ProbabilityError,
+    ShapeError,
+)
 
-ALL = [getattr(scores, name) for name in scores.__all__]
+ALL = [getattr(scores, name) for name in scores.__all__ if name.endswith("_confidence")]
 
 
 @st.composite
@@ -119,3 +127,100 @@ def test_bad_logits(function):
 def test_bad_temperature(function, temperature):
     with pytest.raises(ParameterError, match="'temperature'"):
         function([[1.0, 2.0]], temperature=temperature)
+
+
+# ------------------------------------------------------------------ language models
+
+CLASSES = ["A", "B", "C"]
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["A", " A", "B", "C ", "D"]), st.floats(-700, 0)).filter(
+            lambda tokens: set(tokens) - {"D"}
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_token_probabilities_are_shares_of_the_classes(judgements):
+    found = scores.token_probabilities(judgements, labels=CLASSES)
+    for row, tokens in zip(found, judgements, strict=True):
+        top = max(value for token, value in tokens.items() if token != "D")
+        sums = dict.fromkeys(CLASSES, 0.0)
+        for token, value in tokens.items():
+            if token.strip() in sums:
+                sums[token.strip()] += math.exp(value - top)
+        expected = [value / sum(sums.values()) for value in sums.values()]
+        np.testing.assert_allclose(row, expected, atol=1e-12)
+
+
+def test_tiny_token_probabilities_are_not_lost():
+    proba = scores.token_probabilities([{1: -3000.0, 2: -3001.0}], labels=[1, 2])
+    assert proba[0, 0] == pytest.approx(1 / (1 + math.exp(-1)))
+
+
+@pytest.mark.parametrize("tokens", [{}, {"D": -0.1}, {"A": -math.inf}, {"A": math.nan}])
+def test_a_case_without_a_class_is_refused(tokens):
+    with pytest.raises(LabelError, match=r"'log_probabilities'.*position 1"):
+        scores.token_probabilities([{"A": 0.0}, tokens], labels=CLASSES)
+
+
+@given(st.lists(st.lists(st.sampled_from(CLASSES), min_size=1, max_size=9), min_size=1))
+def test_vote_probabilities_are_shares(answers):
+    expected = [[given.count(name) / len(given) for name in CLASSES] for given in answers]
+    np.testing.assert_allclose(scores.vote_probabilities(answers, labels=CLASSES), expected)
+
+
+def test_votes_may_be_numbers():
+    assert scores.vote_probabilities([[1, "1.0", 2]], labels=[1, 2])[0, 0] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("answers", [[], ["A", ""], [None]])
+def test_a_case_without_an_answer_is_refused(answers):
+    with pytest.raises(ParameterError, match=r"'answers'.*position 1"):
+        scores.vote_probabilities([["A"], answers], labels=CLASSES)
+    with pytest.raises(LabelError, match="'answers'"):
+        scores.vote_probabilities([["A"], ["D"]], labels=CLASSES)
+
+
+def judged(n, rng, labels=CLASSES):
+    """Return answers, true classes, and a stated confidence that is far too high."""
+    chance = rng.uniform(0.4, 0.9, n)
+    place = rng.integers(len(labels), size=n)
+    right = rng.random(n) < chance
+    truth = np.where(right, place, (place + 1) % len(labels))
+    return np.array(labels)[place], truth, right, 1 - (1 - chance) ** 3
+
+
+def test_a_stated_confidence_is_calibrated():
+    rng = np.random.default_rng(0)
+    _, _, right, stated = judged(4000, rng)
+    calibrator = PlattScaling(input="probabilities").fit(stated, right)
+    answers, _, right, stated = judged(4000, rng)
+    proba = scores.stated_probabilities(answers, stated, calibrator=calibrator, labels=CLASSES)
+    place = [CLASSES.index(answer) for answer in answers]
+    own = proba[np.arange(4000), place]
+    np.testing.assert_allclose(own, calibrator.transform(stated)[:, 1])
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    others = np.delete(proba[0], place[0])
+    assert others[0] == others[1]
+    assert abs(own.mean() - right.mean()) < 0.02
+    assert stated.mean() - right.mean() > 0.2  # what was stated is not
+
+
+def test_a_stated_confidence_is_never_taken_raw():
+    stated, right = [0.9, 0.8, 0.9], [1, 0, 1]
+    fitted = PlattScaling(input="probabilities").fit(stated * 5, right * 5)
+    for calibrator in (None, TemperatureScaling().fit([[1.0, 0.0]] * 4, [0, 0, 1, 0])):
+        with pytest.raises(ParameterError, match="'calibrator'"):
+            scores.stated_probabilities(["A"], [0.9], calibrator=calibrator, labels=CLASSES)
+    unfitted = PlattScaling(input="probabilities")
+    with pytest.raises(NotFittedError):
+        scores.stated_probabilities(["A"], [0.9], calibrator=unfitted, labels=CLASSES)
+    with pytest.raises(ProbabilityError, match="'confidence'"):
+        scores.stated_probabilities(["A"], [95], calibrator=fitted, labels=CLASSES)
+    with pytest.raises(ParameterError, match="'answers'"):
+        scores.stated_probabilities(["A", ""], [0.9, 0.9], calibrator=fitted, labels=CLASSES)
+    with pytest.raises(ShapeError, match="'answers'"):
+        scores.stated_probabilities(["A", "B"], [0.9], calibrator=fitted, labels=CLASSES)

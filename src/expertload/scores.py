@@ -1,17 +1,39 @@
-"""Confidences computed from logits, to rank cases.
+"""Confidences computed from logits, and probabilities from the judgements of a language model.
 
-Every function takes logits of shape (n_cases, n_classes) and returns one confidence per case.
-Higher means keep automatic. Pass the result as ``confidence=`` to the curve, or its negative as
-``outlier_score`` to the outlier metrics. All are exact for logits of any size: nothing overflows.
+A function that ends in ``confidence`` takes logits of shape (n_cases, n_classes) and returns one
+confidence per case. Higher means keep automatic. Pass the result as ``confidence=`` to the curve,
+or its negative as ``outlier_score`` to the outlier metrics. All are exact for logits of any size:
+nothing overflows.
+
+A function that ends in ``probabilities`` takes what a language model says about each case: log
+probabilities of tokens, repeated answers, or a confidence in words. It returns one row of class
+probabilities per case, which is used like those of any classifier.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from scipy.special import entr, logsumexp, softmax
 
-from expertload._check import check_logits, check_minimum, check_positive
-from expertload._typing import ArrayLike, FloatArray
+from expertload._check import (
+    as_floats,
+    check_logits,
+    check_minimum,
+    check_positive,
+    check_unit_interval,
+    message,
+    parameter_error,
+)
+from expertload._label_arrays import match_answers
+from expertload._labels import ClassName, class_key, listed
+from expertload._typing import ArrayLike, BoolArray, FloatArray
+from expertload.exceptions import LabelError
+
+if TYPE_CHECKING:
+    from expertload.calibrators import Calibrator
 
 __all__ = [
     "energy_confidence",
@@ -21,7 +43,10 @@ __all__ = [
     "max_logit_confidence",
     "max_logit_norm_confidence",
     "max_softmax_confidence",
+    "stated_probabilities",
     "tempered_softmax_confidence",
+    "token_probabilities",
+    "vote_probabilities",
 ]
 
 
@@ -269,3 +294,153 @@ def max_logit_norm_confidence(logits: ArrayLike, *, norm: float = 5.0) -> FloatA
     length = (np.abs(values) ** power).sum(axis=1) ** (1 / power)
     confidence: FloatArray = np.where(flat, 0.0, values.max(axis=1) / np.where(flat, 1.0, length))
     return confidence
+
+
+# ------------------------------------------------------------------ from a language model
+
+
+def token_probabilities(
+    log_probabilities: Sequence[Mapping[Any, float]], *, labels: Sequence[ClassName]
+) -> FloatArray:
+    """Compute class probabilities from the log probabilities of answer tokens.
+
+    Parameters
+    ----------
+    log_probabilities : sequence of mappings
+        For each case, tokens and their log probabilities, such as the most likely first tokens of
+        an answer. Tokens that differ only in blanks around them are added up; tokens that are no
+        class are left out; a class without a token has probability zero.
+    labels : sequence of str or int
+        The classes, in the order of the columns.
+
+    Returns
+    -------
+    ndarray of shape (n_cases, n_classes)
+        Rows sum to one.
+
+    Examples
+    --------
+    >>> from expertload.scores import token_probabilities
+    >>> judgements = [{"A": -0.1, "B": -2.4, "Neither": -7.0}, {"A": -1.0, " A": -2.0, "B": -0.8}]
+    >>> token_probabilities(judgements, labels=["A", "B"]).round(3)
+    array([[0.909, 0.091],
+           [0.528, 0.472]])
+    """
+    number = {class_key(label): i for i, label in enumerate(labels)}
+    logs = np.full((len(log_probabilities), len(number)), -np.inf)
+    for row, given in enumerate(log_probabilities):
+        for token, value in given.items():
+            place = number.get(class_key(token))
+            if place is not None:
+                with np.errstate(invalid="ignore"):  # NaN is refused below
+                    logs[row, place] = np.logaddexp(logs[row, place], value)
+    bad = np.flatnonzero(~np.isfinite(logs.max(axis=1, initial=-np.inf)))
+    if len(bad):
+        wanted = f"must have a finite log probability of {listed(labels)} for every case"
+        got = f"{listed(list(log_probabilities[bad[0]].items()))} at position {bad[0]}"
+        hint = "ask for more tokens, or leave out cases without an answer"
+        raise LabelError(message("log_probabilities", wanted, got, hint))
+    proba: FloatArray = softmax(logs, axis=1)
+    return proba
+
+
+def vote_probabilities(
+    answers: Sequence[Sequence[Any]], *, labels: Sequence[ClassName]
+) -> FloatArray:
+    """Compute class probabilities as shares of repeated answers to the same question.
+
+    Parameters
+    ----------
+    answers : sequence of sequences
+        For each case, the answers: one or more, not necessarily the same number for all.
+    labels : sequence of str or int
+        The classes, in the order of the columns; every answer must be one of them.
+
+    Returns
+    -------
+    ndarray of shape (n_cases, n_classes)
+        Rows sum to one. Of five answers there are few distinct shares: many cases are tied, and
+        are decided together.
+
+    Examples
+    --------
+    >>> from expertload.scores import vote_probabilities
+    >>> vote_probabilities([["A", "A", "B"], ["B", "B"]], labels=["A", "B"]).round(3)
+    array([[0.667, 0.333],
+           [0.   , 1.   ]])
+    """
+    n_answers = np.array([len(given) for given in answers])
+    case = np.repeat(np.arange(len(answers)), n_answers)
+    together = np.array([answer for given in answers for answer in given], dtype=object)
+    place = match_answers(together, labels, len(case), name="answers")
+    n_known = np.bincount(case[place >= 0], minlength=len(answers))
+    _check_answered((n_known == n_answers) & (n_answers > 0))
+    votes = np.zeros((len(answers), len(labels)))
+    np.add.at(votes, (case, place), 1.0)
+    shares: FloatArray = votes / n_answers[:, None]
+    return shares
+
+
+def stated_probabilities(
+    answers: ArrayLike,
+    confidence: ArrayLike,
+    *,
+    calibrator: Calibrator,
+    labels: Sequence[ClassName],
+) -> FloatArray:
+    """Compute class probabilities from answers and the confidence that was stated with each.
+
+    A language model that says "95 % sure" is not right in 95 % of such cases, so what it states is
+    never taken as it is: a calibrator says how often it was right.
+
+    Parameters
+    ----------
+    answers : array-like of shape (n_cases,)
+        The answer to each case.
+    confidence : array-like of shape (n_cases,)
+        What was stated with it, in [0, 1].
+    calibrator : Calibrator
+        Made with ``input="probabilities"`` and fitted, on other cases, to what was stated and to
+        whether the answer was right.
+    labels : sequence of str or int
+        The classes, in the order of the columns.
+
+    Returns
+    -------
+    ndarray of shape (n_cases, n_classes)
+        The calibrated probability of the answer; the other classes share the rest equally.
+
+    Examples
+    --------
+    >>> from expertload.calibrators import PlattScaling
+    >>> from expertload.scores import stated_probabilities
+    >>> stated = [0.99, 0.99, 0.99, 0.9, 0.9, 0.9, 0.8, 0.8]
+    >>> was_right = [1, 1, 0, 1, 0, 1, 0, 1]
+    >>> calibrator = PlattScaling(input="probabilities").fit(stated, was_right)
+    >>> new = stated_probabilities(["A"], [0.99], calibrator=calibrator, labels=["A", "B"])
+    >>> new.round(3)
+    array([[0.649, 0.351]])
+    """
+    if (
+        getattr(calibrator, "input", None) != "probabilities"
+        or getattr(calibrator, "n_classes_", 2) != 2
+    ):
+        wanted = "must be fitted to stated confidences and to whether the answer was right"
+        hint = "PlattScaling(input='probabilities').fit(stated, was_right)"
+        raise parameter_error("calibrator", wanted, repr(calibrator), hint)
+    stated = as_floats(confidence, "confidence")
+    check_unit_interval(stated, "confidence")
+    place = match_answers(answers, labels, len(stated), name="answers")
+    _check_answered(place >= 0)
+    right = calibrator.transform(stated)[:, 1]
+    proba = np.repeat(((1 - right) / (len(labels) - 1))[:, None], len(labels), axis=1)
+    proba[np.arange(len(place)), place] = right
+    return proba
+
+
+def _check_answered(is_answered: BoolArray) -> None:
+    """Raise unless every case has its answers, none of them empty."""
+    if not is_answered.all():
+        wanted, at = "must hold an answer to every case", int(is_answered.argmin())
+        hint = "leave out cases without an answer, or give them a class of their own"
+        raise parameter_error("answers", wanted, f"none at position {at}", hint)
