@@ -33,7 +33,7 @@ from expertload.exceptions import LabelError
 ClassName: TypeAlias = str | int
 
 PREFIXES = ("p_", "prob_", "proba_")
-LOGITS = ("logit_", "logits_", "logit.", "logits.")
+LOGITS = ("logit_", "logits_", "logit.", "logits.", "logprob_", "logprobs_", "logprobs.")
 # The words of a pair are opposites. Words of two pairs are not: N and T may be normal and tumour.
 TRUTH_PAIRS = (
     ("false", "true"),

@@ -25,6 +25,11 @@ METHODS: dict[Method, str] = {
 # The names under which files keep all probabilities together: a matrix, a list, a struct.
 MATRICES = ("y_proba", "proba", "probabilities", "probability")
 
+# The names under which files keep what a language model said about a case: an object of log
+# probabilities by token, and a list of repeated answers.
+TOKENS = ("logprobs",)
+VOTES = ("answers", "votes")
+
 # The names under which an npz keeps the classes of a matrix, in the order of its columns.
 CLASS_LISTS = ("classes", "classes_", "class_names", "label_names", "target_names")
 # Common texts for a missing value. `none` and `missing` are left out, which may be classes.

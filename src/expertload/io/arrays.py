@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
@@ -85,6 +85,9 @@ class Source:
     def classes_of(self, n_columns: int) -> tuple[str, ...] | None:
         """Return the classes of a matrix, if the file lists as many beside it."""
         return None
+
+    def offer(self, names: Iterable[str]) -> None:
+        """Add columns of classes that occur in no judgement, if they are asked for."""
 
     def beside(self, name: str | None, other: str) -> str | None:
         """Return a column if it exists and has as many rows as another one."""

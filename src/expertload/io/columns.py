@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from expertload._labels import LOGITS, PREFIXES, Wording, class_key, listed, without_prefix
-from expertload._names import MATRICES, ReadAs
+from expertload._labels import LOGITS, PREFIXES, Wording, class_key, listed
+from expertload._names import MATRICES, VOTES, ReadAs
 from expertload.exceptions import FileFormatError
 
 CONVENTIONS = {
@@ -25,7 +25,7 @@ CONVENTIONS = {
 }
 ROLES = {"label": "The true class", "correct": "Correctness", "prediction": "The prediction"}
 # The numbers of a list or struct are named after the column that holds them.
-PARTS = tuple(f"{name}." for name in MATRICES)
+PARTS = tuple(f"{name}." for name in (*MATRICES, *VOTES))
 NO_COLUMN = "none"
 HINT = (
     "Hint: name the columns (--label, --probabilities, --logits, --confidence, --correct, "
@@ -340,12 +340,18 @@ def pick(available: Collection[str], one: str) -> list[tuple[str, str]]:
     The class is the text that a pattern's star matches, or else the name without a prefix.
     """
     if one in available:
-        return [(one, without_prefix(one))]
+        return [(one, _without_family(one))]
     if "*" not in one:
         return []
     pattern = re.compile("(.*)".join(re.escape(part) for part in one.split("*")))
     matches = [match for name in available if (match := pattern.fullmatch(name))]
     return [(match[0], match[1]) for match in matches]
+
+
+def _without_family(column: str) -> str:
+    """Return the class that a column is named after: `cat` for p_cat, logit_cat, answers.cat."""
+    prefix = next((p for p in (*PREFIXES, *PARTS, *LOGITS) if column.lower().startswith(p)), "")
+    return column[len(prefix) :] or column
 
 
 def find_role(available: Sequence[str], role: str, wanted: str | None, where: str) -> str | None:

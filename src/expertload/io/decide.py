@@ -131,6 +131,7 @@ def decide_file(
     check_option(invalid, get_args(Invalid), "invalid")
     source = open_source(path, options, progress)
     by_group = isinstance(policy, CertifiedGroups)
+    source.offer(name for name in policy.origin.probability_columns or () if name is not None)
     columns = policy_columns(
         source.columns, policy.origin, names or ColumnNames(), source.where, by_group=by_group
     )

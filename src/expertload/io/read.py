@@ -142,6 +142,7 @@ def read_predictions(
     """
     source = open_source(path, options, progress)
     given, wanted = names or ColumnNames(), identity or Identity()
+    source.offer((given.probabilities or given.logits or "").split(","))
     columns = find_columns(
         source.columns,
         given,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -47,6 +47,7 @@ from expertload.io.engine import (
 )
 from expertload.io.files import FileOptions, OpenedFile, resolve_file, resolve_files
 from expertload.io.formats import Reader, check_distinct_names, reader_of
+from expertload.io.judgements import Judgements
 from expertload.io.values import Coded
 
 # Codes from 1 on that fit into one byte, and the rows in which texts are counted first.
@@ -128,6 +129,7 @@ class TableSource(Source):
         if options.query is not None:
             self._put(check_query(options.query, self.where))
         self._parts: dict[str, Part] = {}
+        self._judged: dict[str, Judgements] = {}
         self._portable: frozenset[str] = frozenset()
         self._describe()
 
@@ -136,6 +138,7 @@ class TableSource(Source):
         if self._reader.columns is not None:
             self.columns = list(self._reader.columns)
             self.types = dict.fromkeys(self.columns, "VARCHAR")
+            self._find_judgements()
             return
         with self._explained_errors():
             found = self._reader.relation(self._connection)
@@ -147,6 +150,29 @@ class TableSource(Source):
         self.columns = [*(name for name in kinds if name not in self.nested), *self._parts]
         self.types = {name: str(kind) for name, kind in kinds.items()}
         self.types |= {name: part.type for name, part in self._parts.items()}
+        self._find_judgements()
+
+    def _find_judgements(self) -> None:
+        """Give each class in a column of judgements a column of its own."""
+        for judged in Judgements.among(self.types):
+            with self._explained_errors():
+                cursor = self._connection.cursor()
+                table = self._reader.sql([judged.column], [judged.column])
+                found = judged.classes(cursor, table, self._reader.parameters)
+            if found:
+                self._judged[judged.column] = judged
+                self.nested |= {judged.column}
+                self.columns.remove(judged.column)
+                self.offer(f"{judged.column}.{name}" for name in found)
+
+    def offer(self, names: Iterable[str]) -> None:
+        """Add columns of classes that nobody named, such as `answers.C`, if they are asked for."""
+        for name in names:
+            column, _, of = name.strip().partition(".")
+            if column in self._judged and of and name.strip() not in self.columns:
+                part = self._judged[column].part(of)
+                self._parts[part.name], self.types[part.name] = part, part.type
+                self.columns.append(part.name)
 
     def read_coded(
         self, names: Sequence[str], numbers: Sequence[str], coded: Sequence[str]
@@ -283,7 +309,11 @@ class TableSource(Source):
     ) -> Iterator[Any]:
         # The results are numbered, because a repeated expression would be merged into one column.
         listed = ", ".join(f"{what} AS c{i}" for i, what in enumerate(wanted))
-        query = f"SELECT {listed} FROM ({self._reader.sql(names, numbers)}){limit}"
+        whole = [self._parts[name].column if name in self._parts else name for name in names]
+        plain = [one for one, name in zip(whole, names, strict=True) if name in numbers]
+        kept = [name for name in names if name not in numbers]
+        source = self._reader.sql(whole, [name for name in plain if name not in kept])
+        query = f"SELECT {listed} FROM ({source}){limit}"
         with self._explained_errors():
             # a new cursor, because another query may still be in progress
             reader = self._reader.relation(self._connection.cursor(), query).to_arrow_reader(size)
