@@ -4,29 +4,27 @@ Received bytes are kept in ``NAME.part``. Each attempt requests only the rest; i
 this and sends everything, the part is started again. A file leaves the part only if it has the
 published checksum, so a damaged download never replaces a good file.
 
-Archives are not trusted: nothing is written outside the folder that an archive is expected to hold,
-links and devices are refused, and the folder appears under its name only when it is complete.
+An archive is unpacked beside its target, with Python's own protection against names and links that
+lead elsewhere. Only the expected folder is kept, and it gets its name when it is complete.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-import stat
 import tarfile
 import time
 import zipfile
 import zlib
 from collections.abc import Iterable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import requests
 from filelock import FileLock
 from tqdm import tqdm
 
-from expertload.exceptions import DataDamagedError, DownloadError
+from expertload.exceptions import DownloadError
 from expertload.lab.data.files import RemoteFile, damaged
 
 CHUNK = 1 << 14  # small, because the last incomplete chunk is lost when a connection breaks
@@ -86,22 +84,6 @@ def _fetch(file: RemoteFile, folder: Path, **options: Any) -> Path:
         return target
 
 
-class _BusyError(Exception):
-    """The server is busy and asks us to try again later."""
-
-    def __init__(self, reason: str, wait: float | None = None) -> None:
-        super().__init__(reason)
-        self.wait = wait
-
-
-_PASSING = (
-    _BusyError,
-    requests.ConnectionError,
-    requests.Timeout,
-    requests.exceptions.ChunkedEncodingError,
-)
-
-
 class _Download:
     """A download that resumes and retries within bounds; `pause` doubles at each attempt."""
 
@@ -139,39 +121,40 @@ class _Download:
         return self.path
 
     def _complete(self) -> None:
-        attempt = 0
-        while True:
-            attempt += 1
+        for attempt in range(self.attempts):
             try:
                 return self._transfer()
-            except _PASSING as error:
-                if attempt == self.attempts:
-                    raise DownloadError(
-                        f"Could not download {self.file.url} in {attempt} attempts: {error}. Hint: "
-                        "run the same command again; it continues where this stopped "
-                        f"({self._size():,} bytes are saved)."
-                    ) from error
-                wait = getattr(error, "wait", None) or self.pause * 2 ** (attempt - 1)
+            except requests.RequestException as error:
+                problem = error
+            asked = getattr(problem.response, "headers", {}).get("Retry-After", "")
+            wait = float(asked) if asked.isdigit() else self.pause * 2**attempt
+            if attempt + 1 < self.attempts:
                 time.sleep(min(wait, LONGEST_PAUSE))
-            except requests.RequestException as error:  # retrying would not help
-                raise DownloadError(f"Could not download {self.file.url}: {error}.") from error
+        raise DownloadError(
+            f"Could not download {self.file.url} in {self.attempts} attempts: {problem}. Hint: "
+            "run the same command again; it continues where this stopped "
+            f"({self._size():,} bytes are saved)."
+        ) from problem
 
     def _transfer(self) -> None:
         have = self._size()
         # With compressed transfer, positions in the file would be meaningless.
-        headers = {"Accept-Encoding": "identity"}
-        if have:
-            headers["Range"] = f"bytes={have}-"
+        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
         with requests.get(
             self.file.url, headers=headers, stream=True, timeout=self.timeout
         ) as response:
-            if response.status_code == requests.codes.requested_range_not_satisfiable:
+            code = response.status_code
+            if code == requests.codes.requested_range_not_satisfiable:
                 return  # the file is already complete; the checksum decides
-            _check_status(response, self.file.url)
+            if 400 <= code < 500 and code != requests.codes.too_many_requests:
+                raise DownloadError(
+                    f"The server answered {code} for {self.file.url}. Hint: {BY_HAND}."
+                )
+            response.raise_for_status()
             goes_on = response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
-            if response.status_code == requests.codes.partial_content and not goes_on:
+            if code == requests.codes.partial_content and not goes_on:
                 self.part.unlink()
-                raise _BusyError("the server sent another part than requested")
+                raise requests.RequestException("the server sent another part than requested")
             self._store(response, have if goes_on else 0)
 
     def _store(self, response: requests.Response, have: int) -> None:
@@ -206,15 +189,6 @@ class _Download:
             return hashlib.file_digest(content, algorithm).hexdigest() == digest
 
 
-def _check_status(response: requests.Response, url: str) -> None:
-    code = response.status_code
-    if code == requests.codes.too_many_requests or code >= 500:
-        wait = response.headers.get("Retry-After", "")
-        raise _BusyError(f"the server answered {code}", float(wait) if wait.isdigit() else None)
-    if code >= 400:
-        raise DownloadError(f"The server answered {code} for {url}. Hint: {BY_HAND}.")
-
-
 # ------------------------------------------------------------------ archives
 
 _DAMAGE = (
@@ -240,56 +214,19 @@ def unpack(archive: Path, target: Path) -> None:
     Raises
     ------
     DataDamagedError
-        If the archive is damaged or would write anywhere else; then nothing is left behind.
+        If the archive is damaged or does not hold the folder; then nothing is left behind.
     """
     staging = target.with_name(f".{target.name}.unpacking")
     shutil.rmtree(staging, ignore_errors=True)  # left over from a killed process
     try:
         if zipfile.is_zipfile(archive):
-            _unpack_zip(archive, staging, target.name)
+            with zipfile.ZipFile(archive) as packed:
+                packed.extractall(staging)
         else:
-            _unpack_tar(archive, staging, target.name)
+            with tarfile.open(archive) as file:
+                file.extractall(staging, filter="data")
         (staging / target.name).rename(target)
     except _DAMAGE as error:
         raise damaged(archive, f"cannot be unpacked ({error})") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-
-
-def _unpack_zip(archive: Path, staging: Path, top: str) -> None:
-    with zipfile.ZipFile(archive) as file:
-        for entry in file.infolist():
-            kind = stat.S_IFMT(entry.external_attr >> 16)
-            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise _unsafe(archive, entry.filename, "a link or a device")
-            _check_name(archive, entry.filename, top)
-        file.extractall(staging)
-
-
-def _unpack_tar(archive: Path, staging: Path, top: str) -> None:
-    with tarfile.open(archive) as file:
-        members = file.getmembers()
-        for member in members:
-            if not (member.isfile() or member.isdir()):
-                raise _unsafe(archive, member.name, "a link or a device")
-            _check_name(archive, member.name, top)
-        if hasattr(tarfile, "data_filter"):
-            file.extractall(staging, members=members, filter="data")
-        else:  # Python before 3.11.4 has no filter; the same entries were refused above
-            for member in members:
-                member.mode &= 0o755
-                member.uid, member.gid = os.getuid(), os.getgid()
-                member.uname = member.gname = ""
-            file.extractall(staging, members=members)
-
-
-def _check_name(archive: Path, name: str, top: str) -> None:
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or "\\" in name:
-        raise _unsafe(archive, name, "a path that leads out of its folder")
-    if path.parts and path.parts[0] != top:
-        raise _unsafe(archive, name, f"something outside the folder {top}")
-
-
-def _unsafe(archive: Path, name: str, problem: str) -> DataDamagedError:
-    return damaged(archive, f"holds {problem} ({name!r}) and was not unpacked")
