@@ -15,7 +15,7 @@ from io import BytesIO
 from typing import TypeAlias
 
 import numpy as np
-from scipy.ndimage import gaussian_filter
+from scipy.ndimage import correlate, gaussian_filter, map_coordinates
 
 from expertload._check import check_count, check_option, require_extra
 from expertload._typing import AnyArray, FloatArray, IntArray
@@ -150,14 +150,8 @@ def _disk(radius: float, softening: float) -> FloatArray:
 def defocus_blur(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
     """Convolve with a disk."""
     radius, softening = ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1, 0.2), (1.5, 0.1))[severity - 1]
-    kernel = _disk(radius, softening)
-    height, width = images.shape[1:3]
-    framed = np.pad(images, ((0, 0), (3, 3), (3, 3), (0, 0)), mode="reflect")
-    result = np.zeros_like(images)
-    for row, column in zip(*np.nonzero(kernel > 1e-6), strict=True):
-        moved = framed[:, row : row + height, column : column + width]
-        result += np.float32(kernel[row, column]) * moved
-    return result
+    kernel = _disk(radius, softening).astype(np.float32)
+    return correlate(images, kernel[None, :, :, None], mode="mirror")
 
 
 def glass_blur(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
@@ -380,27 +374,12 @@ def box_matrix(old: int, new: int) -> FloatArray:
 
 def warp(images: FloatArray, rows: FloatArray, columns: FloatArray) -> FloatArray:
     """Sample each image at its own fractional positions (n, height, width), mirrored outside."""
-    n, height, width, _ = images.shape
-    top, down = _neighbours(rows, height)
-    left, right = _neighbours(columns, width)
-    flat = images.reshape(n * height * width, -1)
-    first = (np.arange(n) * height * width)[:, None, None]
-    upper, lower = first + top * width, first + np.minimum(top + 1, height - 1) * width
-    beside = np.minimum(left + 1, width - 1)
-    across, below = right[..., None], down[..., None]
-    above = flat[upper + left] * (1 - across) + flat[upper + beside] * across
-    under = flat[lower + left] * (1 - across) + flat[lower + beside] * across
-    result: FloatArray = above * (1 - below) + under * below
-    return result
-
-
-def _neighbours(position: FloatArray, size: int) -> tuple[IntArray, FloatArray]:
-    """Whole and fractional part of positions, folded back at the borders."""
-    period = 2 * (size - 1)
-    folded = np.abs(position) % period
-    folded = np.minimum(folded, period - folded)
-    whole = np.floor(folded).astype(np.int64)
-    return whole, (folded - whole).astype(np.float32)
+    number = np.broadcast_to(np.arange(len(images))[:, None, None], rows.shape)
+    channels = np.moveaxis(images, -1, 0)
+    warped = [
+        map_coordinates(one, (number, rows, columns), order=1, mode="mirror") for one in channels
+    ]
+    return np.stack(warped, axis=-1)
 
 
 def shift_each(images: FloatArray, down: IntArray, right: IntArray) -> FloatArray:
