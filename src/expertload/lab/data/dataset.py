@@ -44,21 +44,16 @@ class Split:
     labels: IntArray
 
     def __post_init__(self) -> None:
-        if self.images.dtype != np.uint8 or self.images.ndim != 4:
+        images, labels = self.images, self.labels
+        kinds = images.dtype, images.ndim, labels.dtype, labels.ndim
+        if kinds != (np.uint8, 4, np.int64, 1):
             raise ShapeError(
                 message(
                     "images",
-                    "must be uint8 of shape (n, height, width, channels)",
-                    f"{self.images.dtype} of shape {self.images.shape}",
+                    "must be uint8 of shape (n, height, width, channels), and 'labels' int64 of "
+                    "shape (n,)",
+                    f"{images.dtype} of shape {images.shape}, and {labels.dtype} of {labels.shape}",
                     "grey images need a last axis of one: images[..., None]",
-                )
-            )
-        if self.labels.dtype != np.int64 or self.labels.ndim != 1:
-            raise ShapeError(
-                message(
-                    "labels",
-                    "must be int64 with 1 dimension",
-                    f"{self.labels.dtype} of shape {self.labels.shape}",
                 )
             )
         check_same_length(images=self.images, labels=self.labels)

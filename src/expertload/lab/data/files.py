@@ -111,15 +111,16 @@ def reading(path: Path, kind: str, hint: str | None = None) -> Iterator[None]:
         raise damaged(path, f"cannot be read as {kind} ({error})", hint) from error
 
 
-def checked_split(path: Path, images: AnyArray, labels: AnyArray, num_classes: int) -> Split:
-    """Return images and labels of a published file, if they fit each other and its classes."""
+def checked_split(
+    path: Path, images: AnyArray, labels: AnyArray, num_classes: int, hint: str | None = None
+) -> Split:
+    """Return images and labels of a file, if they fit each other and the number of classes."""
     if images.dtype != np.uint8 or images.ndim != 4 or labels.shape != images.shape[:1]:
-        raise damaged(
-            path,
-            f"has labels of shape {labels.shape} for {images.dtype} images of shape {images.shape}",
-        )
-    if labels.dtype.kind not in "iu" or not labels.size:
-        raise damaged(path, "has no labels that are whole numbers")
+        got = f"{images.dtype} images of shape {images.shape}"
+        raise damaged(path, f"has labels of shape {labels.shape} for {got}", hint)
+    if labels.dtype.kind not in "biu" or not labels.size:
+        raise damaged(path, "has no labels that are whole numbers", hint)
     if labels.min() < 0 or labels.max() >= num_classes:
-        raise damaged(path, f"has label {labels.max()} in a set of {num_classes} classes")
+        label = labels.min() if labels.min() < 0 else labels.max()
+        raise damaged(path, f"has label {label} in a set of {num_classes} classes", hint)
     return Split(np.ascontiguousarray(images), labels.astype(np.int64))

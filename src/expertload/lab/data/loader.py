@@ -97,16 +97,10 @@ class BatchLoader:
         device: str | torch.device = "cpu",
     ) -> None:
         self.batch_size = check_count(batch_size, "batch_size")
-        self.world_size = check_count(world_size, "world_size")
-        self.rank = check_count(rank, "rank", minimum=0)
-        if self.rank >= self.world_size:
-            raise ParameterError(
-                f"'rank' must be below the world size. Got rank {rank} of {world_size}."
-            )
         self.seed = check_count(seed, "seed", minimum=0)
+        self.rank, self.world_size = rank, world_size
         self.augmentation = None if augmentation == Augmentation() else augmentation
-        self.shuffle = shuffle
-        self.drop_last = drop_last
+        self.shuffle, self.drop_last = shuffle, drop_last
         self.device = torch.device(device)
         self._bytes = _tensor(split.images, self.device)
         self._labels = _tensor(split.labels, self.device)

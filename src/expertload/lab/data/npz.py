@@ -26,13 +26,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from expertload._typing import AnyArray, IntArray
+from expertload._typing import AnyArray
 from expertload.exceptions import DataNotFoundError
 from expertload.lab.data.dataset import Augmentation, Dataset, ImageArray, Normalisation, Split
-from expertload.lab.data.files import DataRequest, RemoteFile, damaged, reading
+from expertload.lab.data.files import DataRequest, RemoteFile, checked_split, damaged, reading
 
 MOST_CLASSES = 100_000  # a larger label is not a class number; it may be an identifier
-HINT = "see 'npz' in the list of data sets for the arrays it needs"
+HINT = (
+    "labels must be class numbers from zero; see 'npz' in the list of data sets for the arrays it "
+    "needs"
+)
 
 
 def read_npz(path: Path) -> dict[str, AnyArray]:
@@ -48,25 +51,24 @@ def read_npz(path: Path) -> dict[str, AnyArray]:
 
 
 def _splits(
-    arrays: Mapping[str, AnyArray], path: Path, request: DataRequest
+    arrays: Mapping[str, AnyArray], path: Path, request: DataRequest, num_classes: int
 ) -> tuple[Split, Split, Split]:
     """Return training, validation and test splits."""
-    train = _split(arrays, "train", path)
-    test = _split(arrays, "test", path)
+    train, test = (_split(arrays, part, path, num_classes) for part in ("train", "test"))
     if "val_images" in arrays:
-        return train, _split(arrays, "val", path), test
+        return train, _split(arrays, "val", path, num_classes), test
     return *request.hold_out(train), test
 
 
-def _split(arrays: Mapping[str, AnyArray], part: str, path: Path) -> Split:
+def _split(arrays: Mapping[str, AnyArray], part: str, path: Path, num_classes: int) -> Split:
     for key in (f"{part}_images", f"{part}_labels"):
         if key not in arrays:
             raise damaged(path, f"has no array '{key}' (it has {', '.join(arrays)})", HINT)
     images = as_images(arrays[f"{part}_images"], f"{part}_images", path)
-    labels = _labels(arrays[f"{part}_labels"], f"{part}_labels", path)
-    if len(images) != len(labels) or not len(images):
-        raise damaged(path, f"has {len(images)} {part} images and {len(labels)} labels", HINT)
-    return Split(images, labels)
+    labels = arrays[f"{part}_labels"]
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    return checked_split(path, images, labels, num_classes, HINT)
 
 
 def as_images(array: AnyArray, key: str, path: Path) -> ImageArray:
@@ -75,24 +77,6 @@ def as_images(array: AnyArray, key: str, path: Path) -> ImageArray:
         got = f"{array.dtype} of shape {array.shape}"
         raise damaged(path, f"must hold '{key}' as uint8 images, but holds {got}", HINT)
     return array[..., None] if array.ndim == 3 else array
-
-
-def _labels(array: AnyArray, key: str, path: Path) -> IntArray:
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1 or array.dtype.kind not in "biu":
-        got = f"{array.dtype} of shape {array.shape}"
-        raise damaged(path, f"must hold '{key}' as one class number per image, not {got}", HINT)
-    if array.dtype.kind == "i" and array.size and array.min() < 0:
-        raise damaged(path, f"has negative numbers in '{key}'", HINT)
-    if array.size and int(array.max()) >= MOST_CLASSES:
-        raise damaged(
-            path,
-            f"has label {int(array.max()):,} in '{key}', but labels must be class numbers from "
-            "zero",
-            "number the classes 0, 1, 2, ...",
-        )
-    return array.astype(np.int64)
 
 
 def _class_names(arrays: Mapping[str, AnyArray], splits: Iterable[Split], path: Path) -> list[str]:
@@ -111,7 +95,7 @@ def load_npz(request: DataRequest) -> Dataset:
     if not path.is_file():
         raise DataNotFoundError(f"There is no file {path}. Hint: write npz:PATH with its path.")
     arrays = read_npz(path)
-    splits = _splits(arrays, path, request)
+    splits = _splits(arrays, path, request, MOST_CLASSES)
     if len({split.images.shape[1:] for split in splits}) > 1:
         raise damaged(path, "has images of different sizes in its splits", HINT)
     return Dataset(
@@ -215,11 +199,8 @@ def load_medmnist(request: DataRequest) -> Dataset:
     """Read one of the sets, scaled to [-1, 1] as its authors do."""
     path = request.find(f"medmnist/{request.name}.npz", f"{request.name}.npz")
     known = MEDMNIST[request.name]
-    splits = _splits(read_npz(path), path, request)
     class_names = tuple(known.classes.split(", "))
-    highest = max(int(split.labels.max()) for split in splits)
-    if highest >= len(class_names):
-        raise damaged(path, f"has label {highest} in a set of {len(class_names)} classes")
+    splits = _splits(read_npz(path), path, request, len(class_names))
     return Dataset(
         request.name,
         class_names,
