@@ -37,7 +37,7 @@ def written(figure) -> list[str]:
         file = io.StringIO()
         figure.savefig(file, format="svg")
     return [
-        unescape(re.sub(r"<[^>]*>", "", text)).strip()
+        unescape(re.sub(r"<[^>]*>", "", text)).strip().lstrip("\u200b")
         for text in re.findall(r"<text[^>]*>(.*?)</text>", file.getvalue(), flags=re.DOTALL)
     ]
 
@@ -83,7 +83,7 @@ def test_a_name_without_numbers_is_shown_and_no_name_is_not():
     COCDisplay(**points).plot(ax)
     assert ax.get_legend() is None
     COCDisplay(**points, name="_child0").plot(ax)
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["_child0"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["\u200b_child0"]
     plt.close("all")
 
 

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     AxesOrPair = Axes | Sequence[Axes] | None
     from matplotlib.legend import Legend
     from matplotlib.lines import Line2D
-    from matplotlib.path import Path
     from matplotlib.text import Annotation
-    from matplotlib.transforms import Bbox, Transform
+    from matplotlib.transforms import Transform
 
 
 def figure_of(ax: Axes) -> Figure:
@@ -66,8 +65,6 @@ PALETTE = (BLUE, VERMILION, GREEN, "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 INK, GUIDE, GRID = "#333333", "#767676", "#E3E3E3"
 SMALL = 9.0
 LEGEND_WIDTH = 48
-# The attribute of a line that holds its literal label.
-LITERAL = "_expertload_label"
 DIAGONAL = "expertload-diagonal"
 
 
@@ -108,52 +105,33 @@ def with_name(name: str | None, numbers: str) -> str:
     if name is None:
         return numbers
     joined = f"{name}: {numbers}" if numbers else name
-    return joined if len(joined) <= LEGEND_WIDTH else f"{_wrapped(name)}\n{numbers}".rstrip("\n")
-
-
-def _wrapped(name: str) -> str:
-    return textwrap.fill(name, LEGEND_WIDTH)
+    if len(joined) <= LEGEND_WIDTH:
+        return joined
+    return f"{textwrap.fill(name, LEGEND_WIDTH)}\n{numbers}".rstrip("\n")
 
 
 def name_line(line: Line2D, label: str) -> Line2D:
-    """Set the literal label of a line for `add_legend`; "" leaves it out of the legend.
+    """Set the label of a line as it is written; "" leaves the line out of the legend.
 
     Matplotlib would hide a label that begins with an underscore, and read text between dollar signs
     as mathematics.
     """
     if label:
-        line.set_label(label)
-        setattr(line, LITERAL, label)
+        hidden = "\N{ZERO WIDTH SPACE}" if label.startswith("_") else ""
+        line.set_label(hidden + label.replace("$", r"\$"))
     return line
 
 
 def is_named(line: Line2D) -> bool:
-    """Whether `name_line` gave the line a label."""
-    return hasattr(line, LITERAL)
+    """Whether the line is in the legend."""
+    return not str(line.get_label()).startswith("_")
 
 
 def add_legend(ax: Axes, title: str | None = None) -> Legend:
-    """Draw the legend where it covers least, with the literal labels of `name_line`."""
-    others = ax.get_legend_handles_labels()[0]
-    hidden = [line for line in ax.lines if is_named(line) and line not in others]
-    drawn = [each for each in ax.get_children() if each in others or each in hidden]
-    handles: list[Any] = [*drawn, *(each for each in others if each not in drawn)]
-    literal = [getattr(each, LITERAL, None) for each in handles]
-    labels = ["." if is_named(each) else each.get_label() for each in handles]
+    """Draw the legend where it covers least."""
     legend = ax.legend(
-        handles,
-        labels,
-        loc="best",
-        fontsize=SMALL,
-        title=title,
-        title_fontsize=SMALL,
-        framealpha=0.85,
+        loc="best", fontsize=SMALL, title=title, title_fontsize=SMALL, framealpha=0.85
     )
-    for written, text in zip(legend.get_texts(), literal, strict=True):
-        if text is not None:
-            written.set_parse_math(False)
-            written.set_text(text)
-    legend.get_title().set_parse_math(False)
     legend.set_alignment("left")
     legend.get_frame().set_edgecolor(GRID)
     return legend
@@ -202,12 +180,17 @@ def label_point(
     )
     label.set_in_layout(False)  # trying a place must not change the layout of the axes
     figure_of(ax).draw_without_rendering()  # the layout decides where the axes are
+
+    def cost(offset: tuple[float, float]) -> float:
+        _move(label, offset)
+        return _cost(ax, label) + FURTHER * (abs(offset[1]) // 16)
+
     # min returns the first of equals, which is the preferred one.
-    return _move(label, min(OFFSETS, key=lambda offset: _cost(ax, _move(label, offset))))
+    return _move(label, min(OFFSETS, key=cost))
 
 
 def settle_legend(ax: Axes) -> bool:
-    """Move the legend to where it covers least; return whether it covers nothing.
+    """Move the legend to where it covers least; return whether it covers no mark and no curve.
 
     Matplotlib's own "best" place counts a label no more than one vertex of a line.
     """
@@ -217,13 +200,9 @@ def settle_legend(ax: Axes) -> bool:
 
     def cost(place: Any) -> int:
         legend.set_loc(place)
-        box = legend.get_window_extent()
-        dots = _vertices_covered(ax, box.padded(10), single=True)
-        lines = _vertices_covered(ax, box, single=False) + _lines_crossed(ax, box)
-        return 10_000 * (_texts_covered(ax, box) + dots) + lines
+        return _cost(ax, legend)
 
-    best = min(LEGEND_PLACES, key=cost)
-    return cost(best) == 0
+    return cost(min(LEGEND_PLACES, key=cost)) < ON_CURVE
 
 
 def _move(label: Annotation, offset: tuple[float, float]) -> Annotation:
@@ -233,38 +212,17 @@ def _move(label: Annotation, offset: tuple[float, float]) -> Annotation:
     return label
 
 
-def _cost(ax: Axes, label: Annotation) -> int:
-    box = label.get_window_extent()
-    outside = not (ax.bbox.contains(box.x0, box.y0) and ax.bbox.contains(box.x1, box.y1))
-    texts = _texts_covered(ax, box) - 1  # not the legend itself
-    dots = _vertices_covered(ax, box.padded(4), single=True)
-    return (
-        OUTSIDE * outside
-        + ON_MARK * (texts + dots)
-        + ON_CURVE * _lines_crossed(ax, box)
-        + FURTHER * int(abs(label.xyann[1]) // 16)
-        + ON_GUIDE * _lines_crossed(ax, box, guides=True)
-    )
-
-
-def _texts_covered(ax: Axes, box: Bbox) -> int:
-    return sum(box.overlaps(text.get_window_extent()) for text in ax.texts)
-
-
-def _vertices_covered(ax: Axes, box: Bbox, *, single: bool) -> int:
-    """Count vertices in the box, of dots (lines of a single vertex) or of curves."""
-    vertices = (np.asarray(path.vertices) for path in _paths(ax, guides=False))
-    return sum(int(box.count_contains(v)) for v in vertices if (len(v) == 1) == single)
-
-
-def _lines_crossed(ax: Axes, box: Bbox, *, guides: bool = False) -> int:
-    return sum(path.intersects_bbox(box, filled=False) for path in _paths(ax, guides=guides))
-
-
-def _paths(ax: Axes, *, guides: bool) -> list[Path]:
-    """Return the lines of the axes in pixels: the guides, or all others."""
-    return [
-        line.get_transform().transform_path(line.get_path())
-        for line in ax.lines
-        if (line.get_gid() == GUIDE_LINE) == guides
-    ]
+def _cost(ax: Axes, artist: Annotation | Legend) -> int:
+    """Return the penalty of what a label or the legend covers where it is."""
+    box = artist.get_window_extent()
+    texts = [text for text in ax.texts if text is not artist]
+    cost = ON_MARK * sum(box.overlaps(text.get_window_extent()) for text in texts)
+    if not all(map(ax.bbox.padded(1).contains, box.intervalx, box.intervaly)):
+        cost += OUTSIDE
+    for line in ax.lines:
+        path = line.get_transform().transform_path(line.get_path())
+        if len(path.vertices) == 1:
+            cost += ON_MARK * int(box.padded(4).count_contains(path.vertices))
+        elif path.intersects_bbox(box, filled=False):
+            cost += ON_GUIDE if line.get_gid() == GUIDE_LINE else ON_CURVE
+    return cost
