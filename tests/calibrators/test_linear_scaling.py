@@ -12,9 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from tests.calibrators.synthetic import log_loss, overconfident
 from tests.reference.calibrators import softmax_loss
 
-from expertload.calibrators import CalibrationWarning, MatrixScaling, VectorScaling, scaling
-from expertload.calibrators.linear import Prior, SoftmaxRegression, _DiagonalMap, _FullMap
-from expertload.calibrators.scaling import conjugate_gradient, minimise
+from expertload.calibrators import CalibrationWarning, MatrixScaling, VectorScaling, linear
+from expertload.calibrators.linear import Prior, SoftmaxRegression
 from expertload.metrics import expected_calibration_error
 
 
@@ -150,17 +149,23 @@ def test_without_a_penalty_or_a_minimum_the_fit_is_finite(calibrator):
 
 @pytest.mark.parametrize("method", [VectorScaling, MatrixScaling])
 def test_a_fit_cut_short_says_so(method, cases, monkeypatch):
-    monkeypatch.setattr(scaling, "MAX_ITERATIONS", 1)
+    monkeypatch.setattr(linear, "MAX_ITERATIONS", 1)
     with pytest.warns(CalibrationWarning, match="did not converge"):
         assert not method().fit(*cases).converged_
 
 
-@pytest.mark.parametrize("kind", [_DiagonalMap, _FullMap])
-def test_derivatives_agree_with_differences(kind, cases, weight):
-    size = 6 if kind is _DiagonalMap else 12
+@pytest.mark.parametrize(
+    ("forward", "adjoint", "size"),
+    [
+        (linear._scale, linear._scale_adjoint, 6),
+        (linear._multiply, linear._multiply_adjoint, 12),
+    ],
+)
+def test_derivatives_agree_with_differences(forward, adjoint, size, cases, weight):
     rng = np.random.default_rng(0)
     prior = Prior(rng.normal(size=size), rng.random(size))
-    problem = SoftmaxRegression(kind, cases[0], cases[1], weight, prior)
+    target = np.eye(3)[cases[1]]
+    problem = SoftmaxRegression(forward, adjoint, cases[0], target, weight, prior)
     x = 0.3 * rng.normal(size=size)
     gradient = problem.gradient(x)
     np.testing.assert_allclose(gradient, slope(problem.value, x), atol=1e-8)
@@ -174,28 +179,11 @@ def test_derivatives_agree_with_differences(kind, cases, weight):
     np.testing.assert_allclose(hessian @ direction, -1e-8 * gradient, atol=1e-11)
 
 
-def test_conjugate_gradients_solve():
-    a = np.random.default_rng(0).normal(size=(6, 6))
-    a = a @ a.T + np.eye(6)
-    right = 1e-9 * np.arange(1.0, 7.0)
-    x = conjugate_gradient(lambda v: a @ v, right, np.diag(a).copy(), max_steps=20)
-    np.testing.assert_allclose(a @ x, right, rtol=1e-3)
-
-
-class Slippery:
-    """A problem whose directions never lead down."""
-
-    def value(self, x):
-        return float(x @ x)
-
-    def gradient(self, x):
-        return 2 * x
-
-    def direction(self, x, gradient):
-        return -1e30 * gradient
-
-
-def test_a_search_that_cannot_go_down_says_so():
-    found = minimise(Slippery(), np.ones(2))
+def test_a_search_that_cannot_go_down_says_so(cases, weight, monkeypatch):
+    monkeypatch.setattr(SoftmaxRegression, "direction", lambda self, x, gradient: -1e30 * gradient)
+    prior = Prior(np.zeros(6), np.ones(6))
+    maps = linear._scale, linear._scale_adjoint
+    problem = SoftmaxRegression(*maps, cases[0], np.eye(3)[cases[1]], weight, prior)
+    found = problem.minimise(np.ones(6))
     assert not found.converged
-    np.testing.assert_array_equal(found.x, np.ones(2))
+    np.testing.assert_array_equal(found.x, np.ones(6))

@@ -33,8 +33,8 @@ from expertload.calibrators.correctness import (
     CorrectnessModel,
 )
 from expertload.calibrators.kcal import KCal
-from expertload.calibrators.linear import MatrixScaling, VectorScaling
-from expertload.calibrators.scaling import PlattScaling, TemperatureScaling
+from expertload.calibrators.linear import MatrixScaling, PlattScaling, VectorScaling
+from expertload.calibrators.scaling import TemperatureScaling
 from expertload.calibrators.spline import SplineCalibration
 
 __all__ = [

@@ -45,7 +45,8 @@ from expertload.calibrators.base import (
     log_odds,
     log_probabilities,
 )
-from expertload.calibrators.scaling import Minimum, TemperatureScaling, fit_logistic
+from expertload.calibrators.linear import Minimum, fit_logistic
+from expertload.calibrators.scaling import TemperatureScaling
 from expertload.scores import (
     entropy_confidence,
     gini_confidence,
