@@ -221,8 +221,9 @@ def _cost(ax: Axes, artist: Annotation | Legend) -> int:
         cost += OUTSIDE
     for line in ax.lines:
         path = line.get_transform().transform_path(line.get_path())
-        if len(path.vertices) == 1:
-            cost += ON_MARK * int(box.padded(4).count_contains(path.vertices))
+        vertices = np.asarray(path.vertices)
+        if len(vertices) == 1:
+            cost += ON_MARK * int(box.padded(4).count_contains(vertices))
         elif path.intersects_bbox(box, filled=False):
             cost += ON_GUIDE if line.get_gid() == GUIDE_LINE else ON_CURVE
     return cost

@@ -45,8 +45,8 @@ class Split:
 
     def __post_init__(self) -> None:
         images, labels = self.images, self.labels
-        kinds = images.dtype, images.ndim, labels.dtype, labels.ndim
-        if kinds != (np.uint8, 4, np.int64, 1):
+        kinds = str(images.dtype), images.ndim, str(labels.dtype), labels.ndim
+        if kinds != ("uint8", 4, "int64", 1):
             raise ShapeError(
                 message(
                     "images",
