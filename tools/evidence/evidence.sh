@@ -31,6 +31,7 @@ sweep cifar100-lt-100-cpu --losses ce,ce+aucoc --seeds 0-4
 
 for data in retinamnist dermamnist fashion-mnist cifar100; do
   sweep "ladder-$data-plain" --seeds 0-9 --out "runs-ladder/ladder-$data-plain"
+  sweep "ladder-$data-plain-unclipped" --seeds 0-9 --out "runs-claim/ladder-$data-plain-unclipped"
   sweep "ladder-$data" --seeds 0-9,100-109 --out "runs-ladder/ladder-$data"
 done
 
@@ -39,6 +40,7 @@ sweep claim-cifar100 --losses ce+aucoc --seeds 0,10-25 --tuning-seeds 0 --out ru
 sweep claim-cifar100 --losses focal --seeds 0 --tuning-seeds 0 --out runs-claim/claim-cifar100
 sweep claim-cifar100 --losses torch.nn:CrossEntropyLoss --seeds 0,26-33 --tuning-seeds 0 --out runs-claim/claim-cifar100
 sweep claim-cifar100 --losses gce --seeds 0,26-33 --tuning-seeds 0 --out runs-claim/claim-cifar100
+sweep claim-cifar100-unclipped --losses ce,ce+aucoc,gce --seeds 0,10-17 --tuning-seeds 0 --out runs-claim/claim-cifar100-unclipped
 sweep claim-cifar100-reflected --losses ce+aucoc --seeds 0,10-14 --tuning-seeds 0 --out runs-claim/claim-cifar100-reflected
 sweep claim-cifar100-log-odds --losses ce+aucoc --seeds 0,10-25 --tuning-seeds 0 --out runs-claim/claim-cifar100-log-odds
 sweep claim-cifar100-lt --losses ce,ce+aucoc --seeds 0,10-21 --tuning-seeds 0 --out runs-claim/claim-cifar100-lt
