@@ -172,6 +172,7 @@ def test_the_picture_is_drawn(run, policy, tmp_path, kind):
         ("correct\n1\n", ["--state", "s.json"], "has no keys"),
         ("correct,inclusion_probability\n1,1.5\n", [], "in (0, 1]"),
         ("correct,decided_at\n1,soon\n", [], "must hold dates"),
+        ("correct,decided_at\n1,09.04.2026\n", [], "strptime(decided_at, '%d.%m.%Y')"),
         ("decided,label\n,a\n", [], "only automatic decisions can be audited"),
         ("key,correct\n", [], "no audits"),
         ("key,correct\na,1\n", ["--out", "x.txt"], "The plot must be written as"),

@@ -1,6 +1,7 @@
 import json
 import sys
 import types
+from colorsys import rgb_to_hsv
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 
 from expertload.exceptions import MissingExtraError, ParameterError
 from expertload.losses import CombinedLoss, FocalLoss, SoftECELoss, build_loss
-from expertload.losses.build import LOSS_NAMES
+from expertload.losses.build import LOSS_NAMES, import_callable
 
 BEYOND = ["mmce", "ce+aucoc_upper_bound", "ce+confidence_penalty"]
 
@@ -140,3 +141,13 @@ def test_a_misspelled_name_is_answered_with_the_nearest(name, near):
         build_loss(name)
     assert str(error.value).endswith(f"Got {name!r} instead. Hint: did you mean {near!r}?")
     assert "sat+savuc" not in str(error.value)  # parts are listed, not every pair of them
+
+
+def test_a_module_of_the_working_folder_is_found_after_installed_ones(tmp_path, monkeypatch):
+    """The `expertload` script has no working folder on its path."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [entry for entry in sys.path if entry not in ("", ".")])
+    (tmp_path / "own_losses_here.py").write_text("def smooth():\n    return 7\n")
+    (tmp_path / "colorsys.py").write_text("def rgb_to_hsv():\n    return 7\n")
+    assert import_callable("own_losses_here:smooth", "loss")() == 7
+    assert import_callable("colorsys:rgb_to_hsv", "loss") is rgb_to_hsv

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
@@ -262,12 +264,17 @@ def import_callable(path: str, what: str) -> Callable[..., Any]:
             f"The import path of a {what} must be of the form module:callable. Got {path!r} "
             "instead."
         )
+    # A script's path lacks the working folder, in which people have their own modules. It comes
+    # last, so that no file there replaces an installed module.
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
     try:
         module = import_module(module_name)
     except ImportError as error:
         raise MissingExtraError(
             f"The {what} {path!r} needs the module {module_name!r}, which cannot be imported: "
-            f"{error}. Hint: install it, or add its folder to PYTHONPATH."
+            f"{error}. Hint: install it, or run in the folder that has it."
         ) from error
     builder = getattr(module, attribute, None)
     if not callable(builder):

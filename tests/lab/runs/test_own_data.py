@@ -42,7 +42,9 @@ def own(name, **settings):
 @pytest.mark.training
 def test_images_of_mixed_sizes_are_trained_on_at_the_size_that_is_named(tmp_path, run_path):
     name = write_images(tmp_path / "images")
-    with pytest.raises(DataDamagedError, match=r"data\.image_size=64"):
+    with pytest.raises(
+        DataDamagedError, match=r"--image-size 64 of lower-load, data\.image_size=64"
+    ):
         train(own(name), run_path)
     train(own(name, image_size=8), run_path)
     run = FinishedRun(run_path)

@@ -39,8 +39,8 @@ THREADS = 4
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
 SIZE_HINT = (
-    "resize all images, with data.image_size=64 in a recipe or with --set, or image_size=64 in "
-    "load_dataset"
+    "resize all images, with --image-size 64 of lower-load, data.image_size=64 in a recipe or with "
+    "--set, or image_size=64 in load_dataset"
 )
 LAYOUT = "expected PATH/CLASS/image.png, or PATH/train/CLASS/image.png with PATH/test"
 FOLDER = "tiny-imagenet-200"

@@ -124,7 +124,8 @@ def lower_load(
     plan = make_plan(
         loaded, network=network, epochs=epochs, target_accuracies=targets, settings=settings
     )
-    narrator.say(f"{loaded!r}, {plan.plain.model.name}, {plan.plain.training.epochs} epochs")
+    n = plan.plain.training.epochs
+    narrator.say(f"{loaded!r}, {plan.plain.model.name}, {n} epoch{'' if n == 1 else 's'}")
     for note in notes:
         narrator.say(f"note: {note}")
     most = None if max_passes is None else max_passes // networks

@@ -144,7 +144,7 @@ class ProcessLauncher:
         threads = os.environ.get("OMP_NUM_THREADS", str(self.threads))
         both = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
         visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
-        # Nothing in the working folder is imported unless PYTHONPATH names it: -P, for the worker
+        # Only what a recipe names is imported from the working folder: -P, for the worker
         # and for the processes that it starts.
         safe = {"PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"}
         return {**both, **os.environ, **visible, **safe}
