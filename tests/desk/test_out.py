@@ -92,6 +92,12 @@ def test_an_export_of_nothing_has_its_columns(world, tmp_path, kind):
         assert names.columns[-2:] == ["p_cat", "p_dog"]
 
 
+def test_only_its_owner_can_read_an_export(world, tmp_path):
+    world.send(sent("a"))
+    export(world.desk, tmp_path / "cases.csv")
+    assert (tmp_path / "cases.csv").stat().st_mode & 0o777 == 0o600
+
+
 def test_an_export_of_many_rows_is_written_in_parts(world, tmp_path, monkeypatch):
     monkeypatch.setattr("expertload.desk.trail.export.FEWEST_ROWS", 7)
     monkeypatch.setattr("expertload.desk.trail.export.CELLS_TOGETHER", 7 * 20 * 3)

@@ -21,7 +21,14 @@ from hypothesis import strategies as st
 
 from expertload import Cases
 from expertload.exceptions import DataNotFoundError, ExpertLoadError, FileFormatError
-from expertload.io import FileOptions, decide_file, read_predictions, scan_file, tally_frame
+from expertload.io import (
+    FileOptions,
+    decide_file,
+    read_predictions,
+    scan_file,
+    source,
+    tally_frame,
+)
 from expertload.io.source import open_source
 from expertload.operating_point import choose
 from tests.strategies import examples_in_one_folder
@@ -334,10 +341,35 @@ np.save(NPY, np.zeros(2))
 
 ARCHIVES = {
     "two of one name": ([("y.npy", NPY.getvalue())] * 2, "two arrays with the same name"),
-    "no array": ([("y.npy", b"hello")], "y.npy holds no array"),
+    "no array": ([("y.npy", b"hello")], "magic string"),
     "a name taken": ([("p_0.npy", NPY.getvalue()), ("P_0.npy", NPY.getvalue())], "column 'p_0'"),
     "objects": ([("y.npy", NPY.getvalue().replace(b"'<f8'", b"'|O' "))], "pickle"),
 }
+
+
+def test_arrays_that_nobody_asks_for_are_not_unpacked(tmp_path):
+    """A small archive may hold arrays that fill the memory; here, one that cannot be unpacked."""
+    path = tmp_path / "x.npz"
+    np.savez(path, correct=[1, 0], confidence=[0.9, 0.2], images=np.zeros((2, 5_000)))
+    content = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        begins = archive.getinfo("images.npy").header_offset
+    path.write_bytes(content[: begins + 50_000] + b"x" * 100 + content[begins + 50_100 :])
+    assert read_predictions(path).n_cases == 2
+    with pytest.raises(FileFormatError, match="could not be read as npz"):
+        open_source(path).read(["images_0"])
+
+
+@pytest.mark.slow
+def test_a_query_that_never_ends_is_ended(tmp_path, monkeypatch):
+    (tmp_path / "x.csv").write_text("correct,confidence\n1,0.9\n0,0.2\n")
+    endless = (
+        "WITH RECURSIVE t(correct, confidence) AS (SELECT 1, 0.5 UNION ALL SELECT * FROM t) "
+        "SELECT sum(correct) AS correct, sum(confidence) AS confidence FROM t"
+    )
+    monkeypatch.setattr(source, "QUERY_SECONDS", 0.5)
+    with pytest.raises(FileFormatError, match="(?i)interrupt"):
+        read_predictions(tmp_path / "x.csv", options=FileOptions(query=endless))
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")

@@ -6,6 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -20,6 +21,7 @@ from expertload.io.values import Coded
 
 Table = dict[str, AnyArray]
 Progress = Callable[[int, int | None], None]
+Head = tuple[tuple[int, ...], Any]  # the shape of an array, and its type
 Batch = dict[str, Any]  # pyarrow arrays, for which the type checker has no types
 
 BATCH = 100_000
@@ -103,28 +105,38 @@ class Source:
 class NpzSource(Source):
     """The arrays of an archive; a matrix becomes one column per column, numbered from 0.
 
-    Nothing in an archive is ever executed.
+    Nothing in an archive is ever executed, and only the arrays that are asked for are unpacked.
     """
 
     def __init__(self, file: OpenedFile) -> None:
-        self.where = file.where
-        with self._explained_errors(), file.paths[0].open("rb") as opened:
-            arrays = _arrays(opened)
-        numbered = {name: _numbered(name, array) for name, array in arrays.items()}
-        found = [column for name in arrays for column in numbered[name]]
+        self.where, self._path = file.where, file.paths[0]
+        with self._explained_errors(), self._path.open("rb") as opened:
+            self._heads = _heads(opened)
+        numbered = {name: _numbered(name, shape) for name, (shape, _) in self._heads.items()}
+        found = [(column, place) for columns in numbered.values() for column, place in columns]
         hint = "the columns of a matrix are numbered, p_0, p_1 and so on; give every array a "
         check_distinct_names((name for name, _ in found), self.where, f"{hint}distinct name")
-        self._arrays = dict(found)
-        self.columns = list(self._arrays)
-        self.types = {name: str(array.dtype) for name, array in self._arrays.items()}
+        self._places = dict(found)
+        self._unpacked: Table = {}
+        self.columns = list(self._places)
+        self.types = {name: str(self._heads[of][1]) for name, (of, _) in found}
         matrices = (columns for columns in numbered.values() if len(columns) > 1)
         self.numbered = frozenset(name for columns in matrices for name, _ in columns)
+
+    def _column(self, name: str) -> AnyArray:
+        """Return a column; its array is unpacked once."""
+        of, place = self._places[name]
+        if of not in self._unpacked:
+            with self._explained_errors():
+                self._unpacked[of] = _array(self._path, of)
+        array = self._unpacked[of]
+        return array.reshape(len(array)) if place is None else array[:, place]
 
     def read_coded(
         self, names: Sequence[str], numbers: Sequence[str], coded: Sequence[str]
     ) -> tuple[Table, dict[str, Coded]]:
         """Return whole columns, unchanged; columns with few distinct values as codes."""
-        whole = {name: self._arrays[name] for name in (*names, *coded)}
+        whole = {name: self._column(name) for name in (*names, *coded)}
         if len({len(array) for array in whole.values()}) > 1:
             got = ", ".join(f"{name}: {len(array)}" for name, array in whole.items())
             raise FileFormatError(
@@ -151,7 +163,7 @@ class NpzSource(Source):
 
     def classes_of(self, n_columns: int) -> tuple[str, ...] | None:
         """Return the classes of a matrix, if the file lists as many beside it."""
-        lists = [self._arrays[name] for name in self.columns if name.lower() in CLASS_LISTS]
+        lists = [self._column(name) for name in self.columns if name.lower() in CLASS_LISTS]
         found = {tuple(str(value) for value in one) for one in lists if len(one) == n_columns}
         if len(found) > 1:
             raise FileFormatError(
@@ -162,8 +174,10 @@ class NpzSource(Source):
 
     def beside(self, name: str | None, other: str) -> str | None:
         """Return a column if it exists and has as many rows as another one."""
-        arrays = self._arrays
-        return name if name and len(arrays[name]) == len(arrays[other]) else None
+        if not name:
+            return None
+        one, two = (self._heads[self._places[each][0]][0][0] for each in (name, other))
+        return name if one == two else None
 
     @contextmanager
     def _explained_errors(self) -> Iterator[None]:
@@ -174,37 +188,48 @@ class NpzSource(Source):
             raise FileFormatError(f"{self.where} could not be read as npz: {reason}.") from error
 
 
-def _arrays(file: BinaryIO) -> Table:
-    """Return all arrays of an archive by name."""
+def _heads(file: BinaryIO) -> dict[str, Head]:
+    """Return the shape and the type of each array of an archive, without unpacking it."""
     start = file.read(6)
     file.seek(0)
-    if not start.startswith((b"\x93NUMPY", b"PK")):  # of others, numpy suggests unsafe loading
-        raise ValueError("it is not an archive")
-    archive = np.load(file, allow_pickle=False)
-    if not isinstance(archive, np.lib.npyio.NpzFile):
+    if start.startswith(b"\x93NUMPY"):
         raise ValueError("it holds a single array without a name")
-    with archive, zipfile.ZipFile(file) as members_of:
-        members = [name for name in members_of.namelist() if name.endswith(".npy")]
-        arrays = {name.removesuffix(".npy"): archive[name] for name in members}
-    if len(arrays) < len(members):
+    if not start.startswith(b"PK"):
+        raise ValueError("it is not an archive")
+    with zipfile.ZipFile(file) as archive:
+        members = [name for name in archive.namelist() if name.endswith(".npy")]
+        heads = {name.removesuffix(".npy"): _head(archive, name) for name in members}
+    if len(heads) < len(members):
         raise ValueError("it holds two arrays with the same name")
-    for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):
-            raise ValueError(f"{name}.npy holds no array")
-        if array.dtype.kind == "S":
-            arrays[name] = np.char.decode(array, "utf-8")
-        elif not array.dtype.isnative:
-            arrays[name] = array.astype(array.dtype.newbyteorder("="))
-    return arrays
+    return heads
 
 
-def _numbered(name: str, array: AnyArray) -> list[tuple[str, AnyArray]]:
-    """Return an array as a column, or a matrix as several."""
-    if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
-        return [(name, array.reshape(len(array)))]
+def _head(archive: zipfile.ZipFile, member: str) -> Head:
+    with archive.open(member) as stream:
+        if np.lib.format.read_magic(stream) == (1, 0):
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        else:
+            shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+    if dtype.hasobject:
+        raise ValueError(f"{member} holds Python objects (pickles), which are never loaded")
+    return shape, dtype
+
+
+def _array(path: Path, name: str) -> AnyArray:
+    with np.load(path, allow_pickle=False) as archive:
+        array: AnyArray = archive[f"{name}.npy"]
+    if array.dtype.kind == "S":
+        return np.char.decode(array, "utf-8")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _numbered(name: str, shape: tuple[int, ...]) -> list[tuple[str, tuple[str, int | None]]]:
+    """Return an array as a column, or a matrix as several: their names, and where they are."""
+    if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
+        return [(name, (name, None))]
     prefix = "p" if name.lower() in MATRICES else name
-    columns = array.T if array.ndim == 2 else ()
-    return [(f"{prefix}_{i}", column) for i, column in enumerate(columns)]
+    n_columns = shape[1] if len(shape) == 2 else 0
+    return [(f"{prefix}_{i}", (name, i)) for i in range(n_columns)]
 
 
 # ------------------------------------------------------------------ Arrow and numpy

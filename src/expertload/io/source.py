@@ -8,9 +8,10 @@ text until numbers are requested. A file that breaks a rule is refused.
 from __future__ import annotations
 
 import os
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ from expertload.io.values import Coded
 
 # Codes from 1 on that fit into one byte, and the rows in which texts are counted first.
 FEW, SAMPLE = 255, 20_000
+QUERY_SECONDS = 3_600.0
 # Types that numpy has too; other types become text as DuckDB writes it, or doubles.
 PLAIN = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
@@ -119,7 +121,7 @@ class TableSource(Source):
         require_extra("pyarrow", "frames", "Reading files of predictions")
         self.where, self._file, self._decimal = file.where, file, options.decimal
         self._progress = progress
-        self._is_database = file.kind == "database"
+        self._is_database, self._has_query = file.kind == "database", options.query is not None
         with self._explained_errors():
             self._connection = connect_to(file.paths[0]) if self._is_database else connect()
         self._reader = Reader.of("")
@@ -314,15 +316,28 @@ class TableSource(Source):
         kept = [name for name in names if name not in numbers]
         source = self._reader.sql(whole, [name for name in plain if name not in kept])
         query = f"SELECT {listed} FROM ({source}){limit}"
-        with self._explained_errors():
-            # a new cursor, because another query may still be in progress
-            reader = self._reader.relation(self._connection.cursor(), query).to_arrow_reader(size)
-        while True:
+        cursor = self._connection.cursor()  # a new one: another query may still be in progress
+        with self._limited(cursor):
             with self._explained_errors():
-                batch = next(reader, None)
-            if batch is None:
-                return
-            yield batch
+                reader = self._reader.relation(cursor, query).to_arrow_reader(size)
+            while True:
+                with self._explained_errors():
+                    batch = next(reader, None)
+                if batch is None:
+                    return
+                yield batch
+
+    @contextmanager
+    def _limited(self, cursor: Any) -> Iterator[None]:
+        """Interrupt a query of the user that takes too long: some never end."""
+        timer = threading.Timer(QUERY_SECONDS, cursor.interrupt)
+        timer.daemon = True
+        if self._has_query:
+            timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _expression(self, name: str, is_number: bool) -> str:
         kind = self.types[name]

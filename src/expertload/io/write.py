@@ -26,8 +26,13 @@ def is_parquet(out: str | os.PathLike[str] | IO[Any]) -> bool:
 
 
 @contextmanager
-def open_writer(out: str | os.PathLike[str] | IO[Any]) -> Iterator[Write]:
-    """Open a file, or a stream for CSV; yields a function that writes the columns of a batch."""
+def open_writer(
+    out: str | os.PathLike[str] | IO[Any], *, is_private: bool = False
+) -> Iterator[Write]:
+    """Open a file, or a stream for CSV; yields a function that writes the columns of a batch.
+
+    Only its owner can read a private file.
+    """
     if not isinstance(out, str | os.PathLike):
         yield _text_writer(out, ".csv")
         return
@@ -40,10 +45,14 @@ def open_writer(out: str | os.PathLike[str] | IO[Any]) -> Iterator[Write]:
     with (
         explained_write_errors(out),
         replaced_whole(out) as draft,
-        draft.open("xb") as stream,
+        open(draft, "xb", opener=_private if is_private else None) as stream,
         stream_writer(stream, kind) as write,
     ):
         yield write
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 @contextmanager

@@ -80,7 +80,7 @@ def export(desk: Desk, path: str | os.PathLike[str], *, which: Which = "all") ->
         )
     n = 0
     try:
-        with open_writer(target) as write:
+        with open_writer(target, is_private=True) as write:
             for columns in _columns(desk, which):
                 write(_without_formulas(columns) if kind == ".csv" else columns)
                 n += len(columns["key"])

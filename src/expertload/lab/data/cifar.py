@@ -52,7 +52,7 @@ CIFAR100_FILES = (
     RemoteFile(
         f"{FOLDER}.tar.gz",
         f"https://www.cs.toronto.edu/~kriz/{FOLDER}.tar.gz",
-        "md5:eb9058c3a382ffc7106e4002c42a8d85",
+        "sha256:85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
         at_most=170_000_000,
         unpacks_to=FOLDER,
         holds=("train", "test", "meta"),

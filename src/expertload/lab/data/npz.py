@@ -123,7 +123,7 @@ TURNED = Augmentation(padding=2, symmetries=True)
 
 
 class _Known(NamedTuple):
-    md5: str
+    checksum: str
     classes: str
     summary: str
     augmentation: Augmentation = SHIFTED
@@ -131,52 +131,52 @@ class _Known(NamedTuple):
 
 MEDMNIST = {
     "bloodmnist": _Known(
-        "7053d0359d879ad8a5505303e11de1dc",
+        "md5:7053d0359d879ad8a5505303e11de1dc",
         "basophil, eosinophil, erythroblast, immature granulocyte, lymphocyte, monocyte, "
         "neutrophil, platelet",
         "blood cells under the microscope",
         TURNED,
     ),
     "breastmnist": _Known(
-        "750601b1f35ba3300ea97c75c52ff8f6",
+        "sha256:3a22d2a4625e7dd8903f0f59030e81a3d0c222bece2e5e10927456cb50efdec1",
         "malignant, normal or benign",
         "breast ultrasound",
         MIRRORED,
     ),
     "dermamnist": _Known(
-        "0744692d530f8e62ec473284d019b0c7",
+        "md5:0744692d530f8e62ec473284d019b0c7",
         "actinic keratosis, basal cell carcinoma, benign keratosis, dermatofibroma, melanoma, "
         "melanocytic nevus, vascular lesion",
         "pigmented skin lesions",
         TURNED,
     ),
     "octmnist": _Known(
-        "c68d92d5b585d8d81f7112f81e2d0842",
+        "md5:c68d92d5b585d8d81f7112f81e2d0842",
         "choroidal neovascularisation, diabetic macular oedema, drusen, normal",
         "optical coherence tomography of the retina",
         MIRRORED,
     ),
-    "organamnist": _Known("866b832ed4eeba67bfb9edee1d5544e6", ORGANS, "abdominal CT, axial"),
-    "organcmnist": _Known("0afa5834fb105f7705a7d93372119a21", ORGANS, "abdominal CT, coronal"),
-    "organsmnist": _Known("e5c39f1af030238290b9557d9503af9d", ORGANS, "abdominal CT, sagittal"),
+    "organamnist": _Known("md5:866b832ed4eeba67bfb9edee1d5544e6", ORGANS, "abdominal CT, axial"),
+    "organcmnist": _Known("md5:0afa5834fb105f7705a7d93372119a21", ORGANS, "abdominal CT, coronal"),
+    "organsmnist": _Known("md5:e5c39f1af030238290b9557d9503af9d", ORGANS, "abdominal CT, sagittal"),
     "pathmnist": _Known(
-        "a8b06965200029087d5bd730944a56c1",
+        "md5:a8b06965200029087d5bd730944a56c1",
         "adipose, background, debris, lymphocytes, mucus, smooth muscle, normal colon mucosa, "
         "cancer-associated stroma, colorectal adenocarcinoma",
         "colon tissue",
         TURNED,
     ),
     "pneumoniamnist": _Known(
-        "28209eda62fecd6e6a2d98b1501bb15f", "normal, pneumonia", "chest X-rays of children"
+        "md5:28209eda62fecd6e6a2d98b1501bb15f", "normal, pneumonia", "chest X-rays of children"
     ),
     "retinamnist": _Known(
-        "bd4c0672f1bba3e3a89f0e4e876791e4",
+        "sha256:254915f5f0a2074665c4676356824cf4ef4a3bcab233894b4bafcaf48962bd69",
         "grade 0, grade 1, grade 2, grade 3, grade 4",
         "diabetic retinopathy, five grades",
         TURNED,
     ),
     "tissuemnist": _Known(
-        "ebe78ee8b05294063de985d821c1c34b",
+        "md5:ebe78ee8b05294063de985d821c1c34b",
         "collecting duct or connecting tubule, distal convoluted tubule, glomerular endothelium, "
         "interstitial endothelium, leukocyte, podocyte, proximal tubule, thick ascending limb",
         "kidney cortex cells",
@@ -190,7 +190,7 @@ def medmnist_file(name: str) -> RemoteFile:
     return RemoteFile(
         f"medmnist/{name}.npz",
         f"https://zenodo.org/records/6496656/files/{name}.npz?download=1",
-        f"md5:{MEDMNIST[name].md5}",
+        MEDMNIST[name].checksum,
         at_most=250_000_000,  # PathMNIST, the largest, has some 206 million bytes
     )
 
