@@ -27,11 +27,20 @@ from expertload.desk.intake import images
 from expertload.desk.intake.case import read_body
 from expertload.desk.pages import sign_in
 from expertload.desk.people import sessions
-from expertload.desk.people.accounts import add_token, set_password
+from expertload.desk.people.accounts import (
+    add_token,
+    add_user,
+    disable_user,
+    enable_user,
+    find_user,
+    set_password,
+    set_roles,
+)
 from expertload.desk.people.sessions import (
     IDLE_SECONDS,
     begin_session,
     find_session,
+    first_link,
     hash_password,
     make_link,
     peek_link,
@@ -295,6 +304,34 @@ def test_sessions_and_links_of_one_project_open_no_other(world):
     assert other.read(find_session, session) is None
     with pytest.raises(DeskRefusedError, match="link"):
         other.read(peek_link, link)
+
+
+def test_people_of_one_project_belong_to_no_other(world):
+    """A manager of one project could set a password that opens another."""
+    ann = person(world.desk, "ann", "reader")
+    world.desk.write(set_password, ann, hash_password(PASSWORD))
+    world.token("scanner", "api")
+    other = Desk(world.desk.database, project="other", clock=world.clock)
+    boss = other.acting(other.write(add_user, "boss", ["manager"]))
+    assert boss.read(find_user, "ann") is None
+    for name in ("ann", "scanner"):
+        with pytest.raises(DeskRefusedError, match="another project"):
+            boss.write(add_user, name, ["reader"])
+        with pytest.raises(DeskRefusedError, match="another project"):
+            boss.write(add_token, name, "api")
+    for act in (make_link, disable_user, enable_user):
+        with pytest.raises(DeskRefusedError, match="no user"):
+            boss.write(act, ann)
+    with pytest.raises(DeskRefusedError, match="no user"):
+        boss.write(set_roles, ann, ["reader"])
+    with serving(create_app(other)) as address:
+        assert try_password(address, 1, password=PASSWORD) == 401
+    with serving(create_app(world.desk)) as address:
+        assert try_password(address, 1, password=PASSWORD) == 303
+    new = Desk(world.desk.database, project="third", clock=world.clock)
+    assert new.write(first_link) is not None  # whoever has signed in elsewhere
+    assert new.read(find_user, "admin of third") is not None
+    assert world.desk.read(verify).is_intact
 
 
 def test_a_session_that_nobody_uses_ends(served):

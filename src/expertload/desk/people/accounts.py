@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, or_, select, update
 
 from expertload._names import Role
-from expertload.desk.store.database import AnyRow, Transaction
+from expertload.desk.store.database import AnyRow, Event, Transaction
 from expertload.desk.store.tables import memberships, sessions, tokens, users
 from expertload.exceptions import DeskRefusedError
 
@@ -85,16 +85,37 @@ def add_user(transaction: Transaction, name: str, roles: Collection[str]) -> int
     if row is not None and roles_of(transaction, row.id):
         raise DeskRefusedError("conflict", f"There is already a user '{name}'.")
     event = transaction.event("user.added")
-    number = row.id if row else transaction.insert(users, event, name=name)
-    set_roles(transaction, number, roles)
+    number = row.id if row else _insert(transaction, event, name)
+    _change_roles(transaction, number, {}, roles)
     return int(number)
 
 
+def _insert(transaction: Transaction, event: Event, name: str) -> int:
+    """Add a user; names are unique in a database, but people belong to one project."""
+    if transaction.first(select(users.c.id).where(users.c.name == name)) is not None:
+        raise DeskRefusedError(
+            "conflict",
+            f"The name '{name}' is taken in another project of this database.",
+            "choose another name.",
+        )
+    return transaction.insert(users, event, name=name)
+
+
 def find_user(transaction: Transaction, name: str) -> AnyRow | None:
-    """Return a user's row by name."""
+    """Return the row of a user of this project by name."""
     if not name.isprintable():  # names are, and PostgreSQL refuses to search for a null character
         return None
-    return transaction.first(select(users).where(users.c.name == name))
+    return transaction.first(select(users).where(users.c.name == name, _is_here(transaction)))
+
+
+def _is_here(transaction: Transaction) -> ColumnElement[bool]:
+    """Return the condition that a user has, or had, a role or a token in this project."""
+    return or_(
+        *(
+            users.c.id.in_(select(table.c.user_id).where(transaction.in_project(table)))
+            for table in (memberships, tokens)
+        )
+    )
 
 
 def find_named(transaction: Transaction, name: str) -> Principal | None:
@@ -144,13 +165,19 @@ def _memberships(transaction: Transaction, user: int) -> Sequence[AnyRow]:
 
 def set_roles(transaction: Transaction, user: int, roles: Collection[str]) -> None:
     """Give a user exactly these roles."""
-    for role in roles:
-        if role not in PERSONAL:
-            raise DeskRefusedError("bad_role", f"'{role}' is not a role.", ", ".join(PERSONAL))
     person = _user(transaction, user)
     current = {row.role: row.id for row in _memberships(transaction, user)}
     if "manager" in current.keys() - set(roles):
         _check_replaceable(transaction, person)
+    _change_roles(transaction, user, current, roles)
+
+
+def _change_roles(
+    transaction: Transaction, user: int, current: dict[str, int], roles: Collection[str]
+) -> None:
+    for role in roles:
+        if role not in PERSONAL:
+            raise DeskRefusedError("bad_role", f"'{role}' is not a role.", ", ".join(PERSONAL))
     event = transaction.event("user.roles_set")
     for role, number in current.items():
         if role not in roles:
@@ -210,7 +237,7 @@ def check_enabled(transaction: Transaction, user: int) -> str:
 
 
 def _user(transaction: Transaction, user: int) -> AnyRow:
-    row = transaction.first(select(users).where(users.c.id == user))
+    row = transaction.first(select(users).where(users.c.id == user, _is_here(transaction)))
     if row is None:
         raise DeskRefusedError("not_found", f"There is no user {user}.")
     return row
@@ -248,7 +275,7 @@ def add_token(
             "name the token after its program.",
         )
     event = transaction.event("token.added")
-    user = row.id if row else transaction.insert(users, event, name=name)
+    user = row.id if row else _insert(transaction, event, name)
     transaction.insert(
         tokens,
         event,

@@ -32,7 +32,7 @@ from expertload.desk.people.accounts import (
     set_password,
 )
 from expertload.desk.store.database import CLOCK_SLACK, SECOND, AnyRow, Transaction
-from expertload.desk.store.tables import sessions, users
+from expertload.desk.store.tables import memberships, sessions, users
 from expertload.exceptions import DeskRefusedError
 
 P = ParamSpec("P")
@@ -234,14 +234,17 @@ def use_link(transaction: Transaction, secret: str, *, stretched: str | None = N
 
 def first_link(transaction: Transaction) -> str | None:
     """Return the secret of a link for the first user; None if somebody has ever signed in."""
-    began = select(sessions.c.id).where(sessions.c.kind == "session").limit(1)
-    if transaction.first(began) is not None:
+    here = select(memberships.c.user_id).where(transaction.in_project(memberships))
+    began = select(sessions.c.id).where(sessions.c.kind == "session", sessions.c.user_id.in_(here))
+    if transaction.first(began.limit(1)) is not None:
         return None
     transaction.require_alone()  # several servers may start together; only one adds the user
-    known = find_user(transaction, FIRST)
+    project = transaction.project.name
+    name = FIRST if project == "main" else f"{FIRST} of {project}"
+    known = find_user(transaction, name)
     if people_of(transaction) if known is None else known.disabled is not None:
         return None
-    user = known.id if known else add_user(transaction, FIRST, ("manager", "auditor", "reader"))
+    user = known.id if known else add_user(transaction, name, ("manager", "auditor", "reader"))
     return make_link(transaction, int(user))
 
 
