@@ -166,6 +166,12 @@ DATA = Path(__file__).parent / "data"
 SHARED = Path(os.environ.get("EXPERTLOAD_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 
 
+@pytest.fixture(scope="session")
+def shared():
+    """A folder of larger data, which lies beside some clones."""
+    return SHARED
+
+
 class Golden(dict):
     """Values of the paper's own code, by `case/quantity`."""
 

@@ -5,6 +5,7 @@ new cases. All return an `OperatingPoint`, which decides cases and is saved as J
 """
 
 from expertload._names import METHODS, Method
+from expertload.operating_point.cascade import CertifiedCascade, certify_cascade
 from expertload.operating_point.certified import (
     CONDITIONS,
     CertifiedPoint,
@@ -29,6 +30,7 @@ from expertload.operating_point.storage import from_json, load_operating_point
 __all__ = [
     "CONDITIONS",
     "METHODS",
+    "CertifiedCascade",
     "CertifiedClasses",
     "CertifiedCurve",
     "CertifiedGroups",
@@ -46,6 +48,7 @@ __all__ = [
     "at_threshold",
     "certified_curve",
     "certify",
+    "certify_cascade",
     "certify_classes",
     "certify_error_budget",
     "certify_groups",
