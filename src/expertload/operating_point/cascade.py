@@ -108,7 +108,8 @@ class CertifiedCascade:
             return self.point.guarantee
         return (
             f"{sure_that(self.confidence_level)} the accuracy among cases decided by either model "
-            f"is at least {at_least(self.target_accuracy)}. {self.point.conditions}"
+            f"is at least {at_least(self.target_accuracy)}. {self.point.conditions} The handover, "
+            "too, must have been fixed without looking at the labels of the calibration cases."
         )
 
     def decide(self, small_proba: ArrayLike, large_proba: ArrayLike) -> Decisions:
@@ -135,7 +136,7 @@ class CertifiedCascade:
     def __str__(self) -> str:
         if not self.is_certified:
             return self.guarantee
-        total, alone = self.point.n_cases, self.costs[0] + self.costs[2]
+        total = self.point.n_cases
         parts = [
             f"small model decides at confidence >= {digits(self.small.threshold)}: "
             f"{self.small.n_accepted / total:.1%} of cases",
@@ -143,7 +144,7 @@ class CertifiedCascade:
             f"{digits(self.large.threshold)}: {self.large.n_accepted / total:.1%}",
             f"experts: {self.expert_load:.1%}",
             f"{1 - self.point.n_errors / self.point.n_accepted:.1%} of automatic decisions right",
-            f"mean cost of a case {self.mean_cost:.6g}, of an expert for every case {alone:.6g}",
+            f"mean cost of a case {self.mean_cost:.6g}, of an expert alone {self.costs[2]:.6g}",
         ]
         return "\n".join([*parts, self.guarantee])
 
