@@ -12,8 +12,8 @@ ReadAs = Literal["probabilities", "normalized", "logits"]  # columns of probabil
 
 # The roles at a desk, the cases of it to export, and what for.
 Role = Literal["reader", "arbiter", "manager", "auditor", "api"]
-Which = Literal["all", "labelled", "audited"]
-Purpose = Literal["evaluation", "training"]
+Which = Literal["all", "labelled", "audited", "readings"]
+Purpose = Literal["evaluation", "training", "readers"]
 
 Method = Literal["spending", "fixed_sequence"]
 

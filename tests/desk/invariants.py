@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 
 from sqlalchemy import select
@@ -16,8 +17,12 @@ from expertload.desk.store.tables import (
     policies,
     projects,
     readings,
+    users,
 )
 from expertload.desk.trail.chain import verify
+from expertload.desk.trail.export import export_bytes
+from expertload.desk.watch.quality import blind_labels
+from expertload.desk.watch.readers import readers_of
 from expertload.monitoring import AccuracyMonitor
 
 OPEN = ("waiting", "disputed")
@@ -37,6 +42,7 @@ def check_all(desk) -> None:
                 policies,
                 projects,
                 readings,
+                users,
             )
         }
     )
@@ -48,6 +54,8 @@ def check_all(desk) -> None:
     check_policy_times(tables)
     check_readers(tables, by_case)
     check_sample(tables, by_case)
+    check_golden(desk, tables)
+    check_readers_figures(desk, tables, by_case)
     check_counters(tables)
     check_monitors(tables, by_case)
     verdict = desk.read(verify)
@@ -64,7 +72,8 @@ def check_open_cases(tables, by_case) -> None:
             assert len(is_open) == 1, f"{case.key} is {case.state} with {len(is_open)} readings"
         if case.state in ("closed", "void"):
             assert not is_open, f"{case.key} is {case.state} and still to be read"
-        assert len(is_open) <= 1
+        # of a golden case, a reader may undo while the next one reads
+        assert len(is_open) <= 1 + (case.state == "golden")
 
 
 def check_decisions(tables) -> None:
@@ -105,13 +114,74 @@ def check_readers(tables, by_case) -> None:
     for case, its in by_case.items():
         people = [r.reader for r in its if r.state in ("leased", "done")]
         assert len(people) == len(set(people)), f"case {case} was read twice by one person"
-    counted = {a.id: a for a in tables["answers"] if a.standing == "counted"}
+    given = {a.id: a for a in tables["answers"]}
     for reading in tables["readings"]:
         assert (reading.state == "done") == (reading.answer_id is not None)
         if reading.answer_id is not None:
-            assert counted[reading.answer_id].reader == reading.reader
+            first = corrected_first(given, reading.answer_id)
+            assert (first.reader, first.standing) == (reading.reader, "counted")
+    superseded = [a.supersedes for a in tables["answers"] if a.supersedes is not None]
+    assert len(superseded) == len(set(superseded)), "an answer was corrected twice"
+    current = {r.answer_id for r in tables["readings"]}
+    assert not current & set(superseded), "a corrected answer still counts"
+    for answer in tables["answers"]:
+        assert (answer.standing == "correction") == (answer.supersedes is not None)
+        assert (answer.standing == "correction") == bool(answer.reason)
     submissions = [(a.reader, a.submission) for a in tables["answers"]]
     assert len(submissions) == len(set(submissions))
+
+
+def corrected_first(given, number):
+    """The answer at the beginning of a chain of corrections."""
+    while given[number].supersedes is not None:
+        assert given[number].reading_id == given[given[number].supersedes].reading_id
+        number = given[number].supersedes
+    return given[number]
+
+
+def check_golden(desk, tables) -> None:
+    """Golden cases are neither decided, nor counted, nor used to certify or to train."""
+    golden = {case.id: case for case in tables["cases"] if case.truth is not None}
+    assert {case.state for case in golden.values()} <= {"golden", "void"}
+    assert not [d for d in tables["decisions"] if d.case_id in golden]
+    assert not [c for c in golden.values() if c.audit is not None or c.policy_id is not None]
+    keys = {case.key for case in golden.values()}
+    assert not keys & set(desk.read(blind_labels).keys)
+    for which in ("all", "labelled", "audited"):
+        lines = b"".join(export_bytes(desk, "jsonl", which=which)).splitlines()
+        exported = {json.loads(line)["key"] for line in lines}
+        assert not keys & exported
+
+
+def check_readers_figures(desk, tables, by_case) -> None:
+    """Readers' figures are a recount from the answers."""
+    live = {d.case_id: d.label for d in sorted(tables["decisions"], key=lambda d: d.version)}
+    right, known = defaultdict(int), defaultdict(int)
+    for case in tables["cases"]:
+        if case.state not in ("golden", "closed") or case.accepted:
+            continue
+        truth = case.truth if case.state == "golden" else live[case.id]
+        done = [r for r in by_case[case.id] if r.state == "done"]
+        twice = {r.root for r in done if r.why == "second"}
+        for reading in done:
+            if reading.why == "golden" or (
+                reading.why in ("delegated", "second") and reading.root in twice
+            ):
+                own = [
+                    a
+                    for a in tables["answers"]
+                    if (a.reading_id, a.reader) == (reading.id, reading.reader)
+                    and a.standing != "late"
+                ]
+                known[reading.reader] += 1
+                right[reading.reader] += max(own, key=lambda a: a.id).label == truth
+    names = {user.id: user.name for user in tables["users"]}
+    said = {each["name"]: each for each in desk.read(readers_of)}
+    for user, n in known.items():
+        assert said[names[user]]["known"] == n
+        if n >= 10:
+            assert said[names[user]]["accuracy"] == right[user] / n
+    assert sum(each["known"] for each in said.values()) == sum(known.values())
 
 
 def check_sample(tables, by_case) -> None:
@@ -137,7 +207,7 @@ def check_counters(tables) -> None:
         for row in tables[table]:
             states[f"{table}.{row.state}"] += 1
         assert {k: v for k, v in said.items() if k.startswith(f"{table}.") and v} == dict(states)
-    assert said["received"] == len(tables["cases"])
+    assert said["received"] == sum(case.truth is None for case in tables["cases"])
     assert said["decided"] == sum(d.kind == "auto" for d in tables["decisions"])
     for standing in ("counted", "late"):
         n = sum(a.standing == standing for a in tables["answers"])
@@ -147,8 +217,9 @@ def check_counters(tables) -> None:
 def settled_label(case, its, given, second):
     """What the answers to a case say, told as people would: None while it is open."""
     rounds = defaultdict(list)
+    why = {reading.id: reading.why for reading in its}
     for reading in sorted(its, key=lambda r: r.id):
-        if reading.state == "done":
+        if reading.state == "done" and why[reading.root] != "reopened":
             rounds[reading.root].append((reading.why, given[reading.answer_id].label))
     for answers_of_round in rounds.values():
         if answers_of_round[-1][0] == "arbiter":
@@ -185,5 +256,5 @@ def check_monitors(tables, by_case) -> None:
             # Cases that came after the last answer are open ones, which the monitor adds later.
             assert monitor.audited <= slow.n_audits
             assert monitor.audited - monitor.open == slow.n_audits - slow.n_open
-        else:
+        elif not any(a.supersedes for a in tables["answers"]):  # an alarm stays
             assert slow.state == "refuted"

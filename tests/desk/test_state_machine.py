@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 
 import pytest
@@ -10,12 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from expertload.desk import Desk, Rules
+from expertload.desk.intake.golden import add_golden, read_golden
 from expertload.desk.intake.receiving import Outcome
 from expertload.desk.queue.answers import answer, undo
 from expertload.desk.queue.claims import extend, hand_back, skip
+from expertload.desk.queue.corrections import correct_of, correct_own, reopen
 from expertload.desk.store.tables import metadata
 from expertload.desk.trail.chain import seal_events
-from expertload.desk.watch.policies import active_policy, withdraw
+from expertload.desk.watch.policies import active_policy, void_case, withdraw
 from expertload.exceptions import DeskRefusedError
 from tests.desk.conftest import MEMORY
 from tests.desk.invariants import check_all
@@ -34,6 +37,7 @@ keys = st.sampled_from([f"case-{i}" for i in range(12)])
 confidences = st.sampled_from([0.55, 0.99, 0.01, float("nan")])
 
 
+CORRECTIONS = ["own", "own", "manager", "reopen", "void"]
 WAYS = ["answer"] * 6 + ["undo", "undo", "lose", "old", "extend", "return", "skip", "hold"]
 
 
@@ -120,15 +124,35 @@ class Day(RuleBasedStateMachine):
         else:
             self.leases.append((name, role, held.lease))
 
+    @precondition(lambda self: self.submissions)
+    @rule(data=st.data(), label=labels, key=keys, what=st.sampled_from(CORRECTIONS))
+    def correct(self, data, label, key, what) -> None:
+        """Correct an answer, as its reader or as a manager; open a case again; or void it."""
+        name, role, submission = data.draw(st.sampled_from(self.submissions))
+        why = {"reason": "looked again"}
+        work = {
+            "own": (correct_own, self.world.user(name, role), submission, label),
+            "manager": (correct_of, self.world.user("mia", "manager"), key, name, label),
+            "reopen": (reopen, key),
+            "void": (void_case, key),
+        }[what]
+        try:
+            self.desk.write(*work, **why)
+        except DeskRefusedError as refused:
+            assert refused.code in ("conflict", "not_found")  # noqa: PT017 - it may also work
+
     @rule(seconds=st.sampled_from([1, 1, 20, 1_000, 100_000, -2, -100_000]))
     def turn(self, seconds) -> None:
         self.world.clock.turn(seconds)
 
     @precondition(lambda self: self.steps % 4 == 3)
-    @rule(what=st.sampled_from(["activate", "withdraw", "seal", "seal"]))
+    @rule(what=st.sampled_from(["activate", "withdraw", "seal", "golden", "golden"]))
     def manage(self, what) -> None:
         active = self.desk.read(active_policy)
-        if what == "activate":
+        if what == "golden":
+            golden = {"key": f"gold-{self.steps}", "label": "cat"}
+            assert self.desk.write(add_golden, [read_golden(json.dumps(golden))] * 2) == 1
+        elif what == "activate":
             self.world.activate()
         elif what == "seal":
             seal_events(self.desk)

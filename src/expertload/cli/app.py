@@ -128,11 +128,26 @@ _desk = _group(
         "export": desk.export,
     },
 )
-_tokens: _Commands = {"add": desk.add_token, "revoke": desk.revoke_token}
+_tokens: _Commands = {
+    "add": desk.add_token,
+    "list": desk.list_tokens,
+    "revoke": desk.revoke_token,
+}
 _group(_desk, "token", "Give programs access: bearer tokens.", _tokens)
-_policies: _Commands = {"activate": desk.activate_policy, "withdraw": desk.withdraw_policy}
+_policies: _Commands = {
+    "activate": desk.activate_policy,
+    "list": desk.list_policies,
+    "withdraw": desk.withdraw_policy,
+}
 _group(_desk, "policy", "Activate or withdraw certified policies.", _policies)
-_users: _Commands = {"add": desk.add_user, "link": desk.link_user, "disable": desk.disable_user}
+_users: _Commands = {
+    "add": desk.add_user,
+    "list": desk.list_users,
+    "link": desk.link_user,
+    "away": desk.away_user,
+    "disable": desk.disable_user,
+    "enable": desk.enable_user,
+}
 _group(_desk, "user", "Give people access, or end it.", _users)
 
 

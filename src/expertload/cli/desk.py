@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -180,9 +181,7 @@ def add_token(
 
 
 def revoke_token(
-    number: Annotated[
-        int, typer.Argument(help="Its number in the event 'token.added' on the Audit page.")
-    ],
+    number: Annotated[int, typer.Argument(help="Its number, which 'desk token list' shows.")],
     data: Data = None,
     database: Address = None,
 ) -> None:
@@ -192,6 +191,16 @@ def revoke_token(
 
         desk.write(accounts.revoke_token, number)
     console().print(f"Token {number} is revoked.")
+
+
+def list_tokens(data: Data = None, database: Address = None) -> None:
+    """List the tokens: number, name, role, and whether it has ended."""
+    with open_desk(data, database, may_make=False) as desk:
+        from expertload.desk.people import accounts
+
+        for row in desk.read(accounts.all_tokens):
+            ended = "" if row.revoked is None else "  ended"
+            console().print(f"{row.id}  {one_line(row.name)}  {row.role}{ended}", markup=False)
 
 
 # ------------------------------------------------------------------ people
@@ -234,6 +243,49 @@ def disable_user(name: Name, data: Data = None, database: Address = None) -> Non
 
         desk.write(accounts.disable_user, _user(desk, name))
         console().print(f"{name} cannot sign in any more.")
+
+
+def enable_user(name: Name, data: Data = None, database: Address = None) -> None:
+    """Let a disabled person sign in again."""
+    with open_desk(data, database, may_make=False) as desk:
+        from expertload.desk.people import accounts
+
+        desk.write(accounts.enable_user, _user(desk, name))
+        console().print(f"{name} can sign in again.")
+
+
+def away_user(
+    name: Name,
+    until: Annotated[
+        datetime | None,
+        typer.Option(
+            formats=["%Y-%m-%d"],
+            metavar="DAY",
+            help="The last day, such as 2027-01-06; leave it out if they are back.",
+            show_default=False,
+        ),
+    ] = None,
+    data: Data = None,
+    database: Address = None,
+) -> None:
+    """Note until when a person is away; their access stays."""
+    with open_desk(data, database, may_make=False) as desk:
+        from expertload.desk.people import accounts
+
+        moment = None if until is None else accounts.end_of(until)
+        desk.write(accounts.set_away, _user(desk, name), moment)
+        console().print(f"{name} is {'back' if until is None else f'away until {until:%Y-%m-%d}'}.")
+
+
+def list_users(data: Data = None, database: Address = None) -> None:
+    """List the people: name, roles, and whether they are disabled or away."""
+    with open_desk(data, database, may_make=False) as desk:
+        from expertload.desk.people import accounts
+
+        for person in desk.read(accounts.people_of):
+            state = "  disabled" if person.is_disabled else "  away" if person.away else ""
+            roles = ", ".join(sorted(person.roles)) or "no role"
+            console().print(f"{one_line(person.name)}  {roles}{state}", markup=False)
 
 
 def _user(desk: Desk, name: str) -> int:
@@ -297,6 +349,19 @@ def withdraw_policy(
 
         desk.write(policies.withdraw, number, reason=reason)
         console().print(f"Policy {number} is withdrawn.")
+
+
+def list_policies(data: Data = None, database: Address = None) -> None:
+    """List the policies: number, state, what is promised, and why it ended."""
+    with open_desk(data, database, may_make=False) as desk:
+        from expertload.desk.intake.routing import read_policy
+        from expertload.desk.watch import policies
+
+        for row in desk.read(policies.all_policies):
+            point = read_policy(row.document).point
+            reason = f"  {one_line(row.reason)}" if row.reason else ""
+            promise = f"accuracy {point.target_accuracy:g}, load {point.expert_load:.1%}"
+            console().print(f"{row.id}  {row.state}  {promise}{reason}", markup=False)
 
 
 def rules(
@@ -426,7 +491,7 @@ def export(
     'expertload evaluate' reads the labelled cases. A data set for training leaves out the cases
     that certify models, for all time.
     """
-    if purpose == "evaluation":
+    if purpose != "training":
         check_output(out)
     with open_desk(data, database, may_make=False) as desk:
         if purpose == "training":
@@ -437,5 +502,6 @@ def export(
             return
         from expertload.desk.trail.export import export as write
 
-        n = write(desk, out, which=cases)
-        console().print(f"{n} cases written to {out}.")
+        which: Which = "readings" if purpose == "readers" else cases
+        n = write(desk, out, which=which)
+        console().print(f"{n} {'readings' if which == 'readings' else 'cases'} written to {out}.")

@@ -24,7 +24,13 @@ from expertload.desk.people.accounts import ROLES, Principal, find_token, requir
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError
 
 # The bytes that a request may have, by its address.
-MOST_BYTES = {"/api/cases": 64_000_000, "/api/policies": 4_000_000, "/manage/policies": 4_100_000}
+MOST_BYTES = {
+    "/api/cases": 64_000_000,
+    "/api/golden": 64_000_000,
+    "/manage/readers/golden": 64_000_000,
+    "/api/policies": 4_000_000,
+    "/manage/policies": 4_100_000,
+}
 MOST_BYTES_ELSEWHERE = 64_000
 STATUS = {
     "unauthorized": 401,

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import orjson
+from sqlalchemy import select
 
-from expertload.desk.intake.case import SentCase
+from expertload.desk.intake.case import CONTROL, SentCase
 from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy, unrouted
 from expertload.desk.intake.sampling import draw
-from expertload.desk.store.database import SECOND, Event, Transaction, content_digest
+from expertload.desk.store.database import SECOND, AnyRow, Event, Transaction, content_digest
 from expertload.desk.store.tables import bodies, cases, decisions, readings
 from expertload.exceptions import DeskRefusedError
 
@@ -222,6 +223,17 @@ class _Batch:
 def _as_json(probabilities: dict[str, float] | None) -> str | None:
     """Write probabilities as JSON. JSON has no NaN, so NaN becomes null."""
     return None if probabilities is None else orjson.dumps(probabilities).decode()
+
+
+def find_case(transaction: Transaction, key: str, *, locked: bool = True) -> AnyRow:
+    """Return the row of a case, locked until this transaction ends; refuse an unknown key."""
+    case = None
+    if not CONTROL.search(key):  # no key has these, and PostgreSQL refuses to search for some
+        ours = select(cases).where(transaction.in_project(cases), cases.c.key == key)
+        case = transaction.first(ours.with_for_update() if locked else ours)
+    if case is None:
+        raise DeskRefusedError("not_found", f"There is no case '{key[:60]}'.")
+    return case
 
 
 # ------------------------------------------------------------------ readings

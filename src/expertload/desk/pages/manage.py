@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFile
@@ -17,8 +17,8 @@ from expertload.desk.pages.overview import overview
 from expertload.desk.pages.page import HEADERS, PageRoute, go, render
 from expertload.desk.pages.sign_in import signed_in
 from expertload.desk.people import accounts, sessions
-from expertload.desk.store.database import AnyRow, Transaction
-from expertload.desk.store.tables import Id, cases, counters, events, metadata, seals, tokens, users
+from expertload.desk.store.database import Transaction
+from expertload.desk.store.tables import Id, cases, counters, events, metadata, seals, users
 from expertload.desk.trail.chain import Verdict, read_changes, verify
 from expertload.desk.trail.export import Format
 from expertload.desk.watch import policies, quality
@@ -135,16 +135,10 @@ async def _people(request: Request, **once: Any) -> Response:
         request,
         "people.html.j2",
         people=await desk.aread(accounts.people_of),
-        tokens=await desk.aread(_tokens),
+        tokens=await desk.aread(accounts.all_tokens),
         roles=accounts.PERSONAL,
         once=once,
     )
-
-
-def _tokens(transaction: Transaction) -> list[AnyRow]:
-    shown = (tokens.c.id, tokens.c.name, tokens.c.role, tokens.c.created, tokens.c.revoked)
-    ours = select(*shown).where(transaction.in_project(tokens))
-    return transaction.all(ours.order_by(tokens.c.id.desc()))
 
 
 @manager.get("/people")
@@ -190,6 +184,17 @@ async def disable(user: int, request: Request) -> Response:
     if user == request.state.who.user:
         raise DeskRefusedError("conflict", "You cannot disable your own account.")
     await desk_of(request).awrite(accounts.disable_user, user)
+    return go("/manage/people")
+
+
+@manager.post("/people/{user}/away")
+async def away(
+    user: int, request: Request, until: Annotated[date | None, Form()] = None
+) -> Response:
+    """Note until when somebody is away, or that they are back."""
+    await _name(request, user)
+    moment = None if until is None else accounts.end_of(until)
+    await desk_of(request).awrite(accounts.set_away, user, moment)
     return go("/manage/people")
 
 
@@ -244,6 +249,7 @@ ABOUT = {
         "user.password_set",
         "user.disabled",
         "user.enabled",
+        "user.away",
         "token.added",
         "token.revoked",
         "link.made",

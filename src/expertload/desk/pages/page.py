@@ -30,6 +30,8 @@ PLACES: tuple[tuple[str, str, frozenset[str]], ...] = (
     ("/review", "Review", frozenset({"reader", "arbiter"})),
     ("/manage", "Overview", frozenset({"manager", "auditor"})),
     ("/manage/policies", "Policies", frozenset({"manager"})),
+    ("/manage/cases", "Cases", frozenset({"manager"})),
+    ("/manage/readers", "Readers", frozenset({"manager"})),
     ("/manage/people", "People", frozenset({"manager"})),
     ("/audit", "Audit", frozenset({"auditor", "manager"})),
 )

@@ -21,7 +21,8 @@ from expertload.desk.pages.sign_in import signed_in
 from expertload.desk.people.accounts import Principal
 from expertload.desk.queue import claims
 from expertload.desk.queue.answers import answer, undo
-from expertload.desk.queue.claims import Claim
+from expertload.desk.queue.claims import Claim, Held
+from expertload.desk.queue.corrections import correct_own, own_answers
 from expertload.desk.store.database import SECOND, Transaction
 from expertload.desk.store.tables import answers, bodies, readings
 from expertload.exceptions import DeskRefusedError
@@ -40,11 +41,12 @@ NOTICES = {
     "returned": "The case is back in the queue.",
     "undone": "Your answer is taken back. Here is the case again.",
     "longer": "You have more time for this case.",
+    "corrected": "Your answer is corrected.",
 }
 REASONS = (
     "I cannot tell from what is shown",
     "Not my field",
-    "Something is wrong with the case",
+    claims.WRONG,
     "I know this case from elsewhere",
 )
 
@@ -136,7 +138,7 @@ def _submission(lease: str) -> str:
 
 @router.get("/body/{case}")
 async def body(case: int, request: Request, reader: Reader) -> Response:
-    """Send the image of the case that the reader holds, or would get next."""
+    """Send the image of a case that the reader holds, would get next, or has answered."""
     media_type, content = await desk_of(request).aread(_image, reader, case)
     headers = {
         **HEADERS,
@@ -149,8 +151,10 @@ async def body(case: int, request: Request, reader: Reader) -> Response:
 def _image(transaction: Transaction, reader: Principal, case: int) -> tuple[str, bytes]:
     held = claims.holding(transaction, reader.user)
     is_arbiter = "arbiter" in reader.roles
-    if (held is None or held.case != case) and (
-        claims.upcoming(transaction, reader.user, arbiter=is_arbiter) != case
+    if (
+        (held is None or held.case != case)
+        and claims.upcoming(transaction, reader.user, arbiter=is_arbiter) != case
+        and not any(row.case_id == case for row in own_answers(transaction, reader.user))
     ):
         raise DeskRefusedError("not_found", "You hold no such case.")
     row = transaction.first(select(bodies).where(bodies.c.id == case, bodies.c.kind == "image"))
@@ -164,6 +168,38 @@ async def waiting(request: Request, reader: Reader) -> Response:
     """Return whether a case waits; the idle page asks this."""
     page = await desk_of(request).aread(_page, reader)
     return JSONResponse({"waiting": page["waits"]}, headers=HEADERS)
+
+
+# ------------------------------------------------------------------ earlier answers
+
+
+@router.get("/answers")
+async def show_answers(request: Request, reader: Reader, n: int = 0) -> Response:
+    """Show the reader's own latest answers, and one of their cases."""
+    page = await desk_of(request).aread(_answers, reader, n)
+    return await asyncio.to_thread(render, request, "answers.html.j2", **page)
+
+
+def _answers(transaction: Transaction, reader: Principal, number: int) -> dict[str, Any]:
+    given = own_answers(transaction, reader.user)
+    chosen = next((row for row in given if row.id == number), None)
+    # What the reader saw: a claim without a lease, so that both pages show a case alike.
+    seen = None if chosen is None else claims.claim_of(transaction, Held(chosen.case_id, "", 0))
+    return {
+        "given": given,
+        "chosen": chosen,
+        "held": seen,
+        "content": None if seen is None else _content(seen),
+    }
+
+
+@router.post("/correct")
+async def correct(
+    request: Request, reader: Reader, submission: Text, label: Text, reason: Text
+) -> Response:
+    """Correct an answer after the time to undo it."""
+    await desk_of(request).awrite(correct_own, reader.user, submission, label, reason=reason)
+    return go("/review?notice=corrected")
 
 
 # ------------------------------------------------------------------ forms

@@ -9,12 +9,13 @@ import hashlib
 import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import get_args
 
 from sqlalchemy import ColumnElement, or_, select, update
 
 from expertload._names import Role
-from expertload.desk.store.database import AnyRow, Event, Transaction
+from expertload.desk.store.database import SECOND, AnyRow, Event, Transaction
 from expertload.desk.store.tables import memberships, sessions, tokens, users
 from expertload.exceptions import DeskRefusedError
 
@@ -71,6 +72,7 @@ class Person:
     roles: frozenset[str]
     is_disabled: bool
     has_password: bool
+    away: int | None
 
 
 def add_user(transaction: Transaction, name: str, roles: Collection[str]) -> int:
@@ -142,6 +144,7 @@ def people_of(transaction: Transaction) -> list[Person]:
             roles=frozenset(current[row.id]),
             is_disabled=row.disabled is not None,
             has_password=row.password is not None,
+            away=None if row.away is None or row.away <= transaction.now else row.away,
         )
         for row in rows
         if row.id in current
@@ -216,6 +219,29 @@ def enable_user(transaction: Transaction, user: int) -> None:
     _user(transaction, user)
     event = transaction.event("user.enabled")
     transaction.update(users, user, event, disabled=None)
+
+
+def set_away(transaction: Transaction, user: int, until: int | None) -> None:
+    """Note that somebody is away until a time, in microseconds since 1970; None: they are back.
+
+    They may still sign in and read. Until then nobody waits for them: work that only they could
+    do counts as work that nobody may take.
+    """
+    _user(transaction, user)
+    event = transaction.event("user.away")
+    transaction.update(users, user, event, away=until)
+
+
+def end_of(day: date) -> int:
+    """Return the end of a day in UTC, in microseconds since 1970."""
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() + 86_400) * SECOND
+
+
+def all_tokens(transaction: Transaction) -> list[AnyRow]:
+    """Return the tokens of this project, without their digests, the newest first."""
+    shown = [column for column in tokens.c if column is not tokens.c.digest]
+    ours = select(*shown).where(transaction.in_project(tokens))
+    return transaction.all(ours.order_by(tokens.c.id.desc()))
 
 
 def end_sessions(transaction: Transaction, user: int) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
+from expertload.desk.intake.golden import ask_next_reader
 from expertload.desk.intake.receiving import Wanted, open_readings
 from expertload.desk.intake.sampling import draw
 from expertload.desk.queue import claims
@@ -69,12 +70,12 @@ def answer(
             "bad_submission",
             f"'submission' must have 1 to {LONGEST_SUBMISSION} printable characters.",
         )
-    before = _given_before(transaction, reader, submission)
+    before = given_before(transaction, reader, submission)
     if before is not None:
         return _replay(transaction, before, reading_id, label)
-    _check_label(transaction, label)
+    check_label(transaction, label)
     taken = claims.end_lease(transaction, reading_id, lease)
-    reading = _reading(transaction, reading_id)
+    reading = reading_of(transaction, reading_id)
     event = transaction.event("answer.given", case_id=reading.case_id)
     standing = "late" if taken is None else "counted"
     number = transaction.insert(
@@ -96,7 +97,7 @@ def answer(
     values = {"answer_id": number, "finished": transaction.now, "until": None}
     transaction.update(readings, reading_id, event, **values, state="done")
     transaction.moved(readings, "leased", "done")
-    _settle(transaction, _reading(transaction, reading_id))
+    _settle(transaction, reading_of(transaction, reading_id))
     return Answered("counted", "counted", _undo_until(transaction, transaction.now))
 
 
@@ -110,7 +111,8 @@ def _undo_until(transaction: Transaction, given: int) -> int:
     return given + transaction.project.rules.undo_seconds * SECOND
 
 
-def _given_before(transaction: Transaction, reader: int, submission: str) -> AnyRow | None:
+def given_before(transaction: Transaction, reader: int, submission: str) -> AnyRow | None:
+    """Return the answer that a reader gave under this name, or None."""
     if not submission.isprintable():  # all are, and PostgreSQL refuses to search for a NUL
         return None
     return transaction.first(
@@ -129,7 +131,8 @@ def _replay(transaction: Transaction, before: AnyRow, reading: int, label: str) 
     return Answered("replayed", before.standing, until)
 
 
-def _check_label(transaction: Transaction, label: str) -> None:
+def check_label(transaction: Transaction, label: str) -> None:
+    """Refuse an answer that is not one of the classes."""
     classes = claims.classes_of(transaction)
     if classes and label not in classes:
         raise DeskRefusedError("bad_label", f"'{label[:60]}' is not one of the classes.")
@@ -137,7 +140,8 @@ def _check_label(transaction: Transaction, label: str) -> None:
         raise DeskRefusedError("bad_label", "A label must have 1 to 200 printable characters.")
 
 
-def _reading(transaction: Transaction, number: int) -> AnyRow:
+def reading_of(transaction: Transaction, number: int) -> AnyRow:
+    """Return the row of a reading."""
     return transaction.connection.execute(select(readings).where(readings.c.id == number)).one()
 
 
@@ -173,13 +177,19 @@ def next_reading(opinions: Sequence[str], *, wanted: int, arbitrated: bool) -> S
 
 def _settle(transaction: Transaction, reading: AnyRow) -> None:
     """Continue after an answer that counts: ask for another reading, or close the case."""
-    case = _locked_case(transaction, reading.case_id)
-    if case.state in ("closed", "void"):
-        return
-    step = _next(transaction, case, reading)
+    case = locked_case(transaction, reading.case_id)
+    if case.state == "golden":
+        ask_next_reader(transaction, case)
+    elif case.state not in ("closed", "void"):
+        follow(transaction, case, reading)
+
+
+def follow(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
+    """Do what the answers of a round say; `reading` is its last one."""
+    step = next_step(transaction, case, reading)
     if isinstance(step, Settled):
         _close(transaction, case, step.label, reading)
-        settle_audit(transaction, case, step.label)
+        _audit(transaction, case, reading, step.label)
         return
     event = transaction.event("reading.wanted", case_id=case.id)
     wanted = Wanted(case.id, case.due, event, step)
@@ -188,13 +198,24 @@ def _settle(transaction: Transaction, reading: AnyRow) -> None:
         transaction.move(cases, case, "disputed", event)
 
 
-def _locked_case(transaction: Transaction, number: int) -> AnyRow:
+def _audit(transaction: Transaction, case: AnyRow, reading: AnyRow, label: str | None) -> None:
+    """Settle the audit of a case, unless a manager has opened the case again."""
+    if _why(transaction, reading.root) != "reopened":
+        settle_audit(transaction, case, label)
+
+
+def _why(transaction: Transaction, reading: int) -> Any:
+    return transaction.value(select(readings.c.why).where(readings.c.id == reading))
+
+
+def locked_case(transaction: Transaction, number: int) -> AnyRow:
     """Return a case's row, locked against other transactions until this one ends."""
     query = select(cases).where(cases.c.id == number).with_for_update()
     return transaction.connection.execute(query).one()
 
 
-def _next(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settled | str:
+def next_step(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settled | str:
+    """Return the final label, or who must read next, after the last reading of a round."""
     given = transaction.values(
         select(answers.c.label)
         .select_from(readings.join(answers, answers.c.id == readings.c.answer_id))
@@ -217,9 +238,9 @@ def _next(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settled | 
 
 
 def _close(transaction: Transaction, case: AnyRow, label: str, reading: AnyRow) -> None:
-    """Decide a case, unless its automatic decision was only checked, and confirmed."""
+    """Decide a case, unless its decision was only checked, and confirmed."""
     live = _live_decision(transaction, case.id)
-    if case.state == "auto" and live is not None and live.label == label:
+    if case.state in ("auto", "closed") and live is not None and live.label == label:
         return
     corrects = live is not None and live.label is not None and live.label != label
     _decide(transaction, case, label, "correction" if corrects else "expert", reading.id, live)
@@ -278,11 +299,11 @@ def undo(transaction: Transaction, reader: int, submission: str) -> Claim:
     submission : str
         The submission of the answer.
     """
-    given = _given_before(transaction, reader, submission)
+    given = given_before(transaction, reader, submission)
     if given is None:
         raise DeskRefusedError("not_found", "You gave no such answer.")
-    case = _locked_case(transaction, given.case_id)
-    reading = _reading(transaction, given.reading_id)
+    case = locked_case(transaction, given.case_id)
+    reading = reading_of(transaction, given.reading_id)
     _check_can_undo(transaction, given, reading)
     _remove_what_follows(transaction, case, reading)
     _release(transaction, reader)
@@ -292,7 +313,7 @@ def undo(transaction: Transaction, reader: int, submission: str) -> Claim:
     event = transaction.event("answer.undone", case_id=case.id)
     transaction.move(readings, reading, "leased", event, answer_id=None, finished=None, **held)
     transaction.count("answers.undone")
-    _reopen(transaction, case, reading)
+    take_decision_back(transaction, case, reading)
     return claims.claim_of(transaction, Held(case.id, lease, until))
 
 
@@ -312,16 +333,7 @@ def _remove_what_follows(transaction: Transaction, case: AnyRow, reading: AnyRow
 
     Nobody can start one before this transaction ends.
     """
-    following = transaction.all(
-        select(readings)
-        .where(
-            readings.c.case_id == reading.case_id,
-            readings.c.root == reading.root,
-            readings.c.id > reading.id,
-            readings.c.state != "void",
-        )
-        .with_for_update()
-    )
+    following = following_readings(transaction, reading)
     if any(row.state != "waiting" for row in following):
         raise DeskRefusedError("cannot_undo", "Another reader already works on this case.")
     if not take_back(transaction, case.id):
@@ -332,6 +344,20 @@ def _remove_what_follows(transaction: Transaction, case: AnyRow, reading: AnyRow
     event = transaction.event("reading.voided", case_id=case.id)
     for row in following:
         transaction.move(readings, row, "void", event, finished=transaction.now)
+
+
+def following_readings(transaction: Transaction, reading: AnyRow) -> list[AnyRow]:
+    """Return the later readings of the same round, locked until this transaction ends."""
+    return transaction.all(
+        select(readings)
+        .where(
+            readings.c.case_id == reading.case_id,
+            readings.c.root == reading.root,
+            readings.c.id > reading.id,
+            readings.c.state != "void",
+        )
+        .with_for_update()
+    )
 
 
 def _release(transaction: Transaction, reader: int) -> None:
@@ -347,7 +373,7 @@ def _release(transaction: Transaction, reader: int) -> None:
         transaction.move(readings, held, "waiting", event, **free, lease=None)
 
 
-def _reopen(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
+def take_decision_back(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
     """Restore the case to its state before the answer; a new decision supersedes the answer's."""
     live = _live_decision(transaction, case.id)
     if live is not None and live.reading_id == reading.id:
@@ -359,12 +385,12 @@ def _reopen(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
         event = transaction.event("case.reopened", case_id=case.id)
         transaction.move(cases, case, state, event)
     if case.audit not in (None, "open"):
-        settle_audit(transaction, case, None)
+        _audit(transaction, case, reading, None)
 
 
 def _state_before(transaction: Transaction, reading: AnyRow) -> str:
     """Return the state of a case before an answer; a case that was only checked stays decided."""
-    why = transaction.value(select(readings.c.why).where(readings.c.id == reading.root))
-    if why == "quality":
-        return "auto"
+    why = _why(transaction, reading.root)
+    if why in ("quality", "golden"):
+        return "auto" if why == "quality" else "golden"
     return "disputed" if reading.why == "arbiter" else "waiting"

@@ -25,6 +25,8 @@ from expertload.desk.store.tables import policies, readings, skips
 from expertload.exceptions import DeskRefusedError
 
 LONGEST_REASON = 2_000
+# A case that is passed on for this reason is shown to managers.
+WRONG = "Something is wrong with the case"
 
 
 @dataclass(frozen=True, kw_only=True)

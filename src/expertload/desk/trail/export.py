@@ -1,4 +1,4 @@
-"""Exports cases, one row each, for `expertload evaluate` and other programs.
+"""Exports cases or readings, one row each, for `expertload evaluate` and other programs.
 
 `y_true` is the experts' final answer, empty if there is none. `p_*` are the model's probabilities;
 `predicted`, `confidence` and `correct` follow from them. Rows are turned into columns and bytes a
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,7 +43,7 @@ COLUMNS = {
     "confidence": ("float64", "c.confidence"),
     "y_true": (
         "string",
-        "CASE WHEN c.audit = 'right' THEN c.predicted WHEN c.state = 'closed' THEN d.label END",
+        "CASE WHEN c.state = 'closed' THEN d.label WHEN c.audit = 'right' THEN c.predicted END",
     ),
     "correct": ("bool", "NULL"),
     "decided_by": ("string", "d.kind"),
@@ -60,16 +61,38 @@ _QUERY = f"""
     WHERE +c.project_id = (SELECT id FROM projects WHERE name = :project)
 """
 _CONDITIONS: dict[str, str] = {
-    "all": "",
+    "all": "AND c.truth IS NULL",
+    "readings": "",
     "labelled": "AND (c.audit = 'right' OR (c.state = 'closed' AND d.label IS NOT NULL))",
     "audited": "AND c.audit IN ('right', 'wrong')",
 }
+# Of readings, as `expertload.team.Readings` takes them: the answer that counts now.
+READINGS = {
+    "case": ("string", "c.key"),
+    "reader": ("string", "u.name"),
+    "answer": ("string", "a.label"),
+    "truth": ("string", "c.truth"),
+    "given": ("float64", "a.given"),
+    "seconds": ("float64", "first.seconds"),
+}
+_READINGS = f"""
+    SELECT {", ".join(source for _, source in READINGS.values())}
+    FROM readings AS r
+    JOIN cases AS c ON c.id = r.case_id
+    JOIN users AS u ON u.id = r.reader
+    JOIN answers AS a ON a.id = r.answer_id
+    LEFT JOIN answers AS first ON first.id = (
+      SELECT max(timed.id) FROM answers AS timed
+      WHERE timed.reading_id = r.id AND timed.standing = 'counted')
+    WHERE r.project_id = (SELECT id FROM projects WHERE name = :project) AND r.state = 'done'
+    ORDER BY r.id
+"""
 FORMULA = r"^[=+\-@\t\r]"
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 def export(desk: Desk, path: str | os.PathLike[str], *, which: Which = "all") -> int:
-    """Write cases to a .jsonl, .csv or .parquet file, completely or not at all; return how many."""
+    """Write rows to a .jsonl, .csv or .parquet file, completely or not at all; return how many."""
     target = Path(path)
     kind = target.suffix.lower()
     if kind not in (".jsonl", ".csv", ".parquet"):
@@ -83,7 +106,7 @@ def export(desk: Desk, path: str | os.PathLike[str], *, which: Which = "all") ->
         with open_writer(target, is_private=True) as write:
             for columns in _columns(desk, which):
                 write(_without_formulas(columns) if kind == ".csv" else columns)
-                n += len(columns["key"])
+                n += len(next(iter(columns.values())))
     except FileWriteError as error:
         if isinstance(error.__cause__, DeskUnavailableError):  # reading failed, not writing
             raise error.__cause__ from None
@@ -114,10 +137,13 @@ def _taken(buffer: io.BytesIO) -> bytes:
 
 def _columns(desk: Desk, which: Which) -> Iterator[dict[str, Any]]:
     """Yield columns of many rows at a time; if there are no rows, yield empty columns once."""
-    classes = desk.read(classes_of)
+    classes = () if which == "readings" else desk.read(classes_of)
     n_columns = len(COLUMNS) + len(classes)
     at_once = max(FEWEST_ROWS, CELLS_TOGETHER // n_columns)
     query = text(f"{_QUERY} {_CONDITIONS[which]} ORDER BY c.id")
+    arrays: Callable[[Sequence[Any]], dict[str, Any]] = partial(_arrays, classes=classes)
+    if which == "readings":
+        query, arrays = text(_READINGS), _reading_arrays
     with desk.database.reading() as connection:
         options = {"yield_per": at_once}
         rows: Sequence[Any] = []
@@ -125,9 +151,23 @@ def _columns(desk: Desk, which: Which) -> Iterator[dict[str, Any]]:
             query, {"project": desk.project}, execution_options=options
         ) as found:
             for rows in found.partitions(at_once):
-                yield _arrays(rows, classes)
+                yield arrays(rows)
         if not rows:
-            yield _arrays(rows, classes)
+            yield arrays(rows)
+
+
+def _reading_arrays(rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """Return the columns of some readings, in the order of `READINGS`."""
+    pa = require_extra("pyarrow", "desk", "An export")
+    cells = zip(*rows, strict=True) if rows else [()] * len(READINGS)
+    kinds = ((name, kind) for name, (kind, _) in READINGS.items())
+    arrays = {
+        name: pa.array(values, kind) for (name, kind), values in zip(kinds, cells, strict=True)
+    }
+    arrays["given"] = require_extra("pyarrow.compute", "desk", "An export").divide(
+        arrays["given"], 1e6
+    )
+    return arrays
 
 
 def _arrays(rows: Sequence[Sequence[Any]], classes: Sequence[str]) -> dict[str, Any]:

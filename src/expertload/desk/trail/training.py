@@ -46,7 +46,7 @@ _QUERY = text("""
     SELECT c.id, c.key, c.cluster, c.draw, c.rate, b.kind, b.media_type, b.content,
       CASE WHEN NOT c.accepted THEN 1.0 WHEN back.share > c.rate THEN back.share
         ELSE c.rate END AS labelled,
-      CASE WHEN c.audit = 'right' THEN c.predicted ELSE d.label END AS label
+      CASE WHEN c.state = 'closed' THEN d.label ELSE c.predicted END AS label
     FROM cases AS c
     LEFT JOIN bodies AS b ON b.id = c.id
     LEFT JOIN decisions AS d ON d.case_id = c.id

@@ -14,7 +14,7 @@ import hashlib
 
 from sqlalchemy import exists, func, select, update
 
-from expertload.desk.intake.receiving import Wanted, open_readings
+from expertload.desk.intake.receiving import Wanted, find_case, open_readings
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import (
@@ -204,12 +204,8 @@ def void_case(transaction: Transaction, key: str, *, reason: str) -> None:
     """
     from expertload.desk.watch.quality import settle_audit  # avoids a cycle
 
-    case = transaction.first(
-        select(cases).where(transaction.in_project(cases), cases.c.key == key).with_for_update()
-    )
-    if case is None:
-        raise DeskRefusedError("not_found", f"There is no case '{key[:60]}'.")
-    if case.state not in ("waiting", "disputed"):
+    case = find_case(transaction, key)
+    if case.state not in ("waiting", "disputed", "golden"):
         raise DeskRefusedError(
             "conflict", f"The case is {case.state}, and only an open case can be voided."
         )
@@ -235,9 +231,7 @@ def erase(transaction: Transaction, key: str) -> bool:
     Decisions, answers and digests stay, so the trail can still be verified. The case is no longer
     used to certify policies.
     """
-    case = transaction.first(select(cases).where(transaction.in_project(cases), cases.c.key == key))
-    if case is None:
-        raise DeskRefusedError("not_found", f"There is no case '{key[:60]}'.")
+    case = find_case(transaction, key)
     if transaction.value(select(_IS_OPEN).select_from(cases).where(cases.c.id == case.id)):
         raise DeskRefusedError(
             "conflict", "Somebody still has to read this case.", "void it first, or wait."

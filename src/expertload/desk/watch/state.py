@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from sqlalchemy import func, select, text
 
 from expertload.desk.intake.case import CONTROL
+from expertload.desk.intake.golden import PEOPLE
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.settings import Rules
 from expertload.desk.store.database import Transaction
@@ -113,28 +114,20 @@ def _stuck(transaction: Transaction) -> int:
     return int(counted.scalar_one())
 
 
-_STUCK = text("""
-    WITH people AS (
-      SELECT m.user_id, m.role FROM memberships AS m
-      WHERE m.project_id = :project AND m.ended IS NULL
-      UNION
-      SELECT t.user_id, t.role FROM tokens AS t
-      WHERE t.project_id = :project AND t.revoked IS NULL
-        AND (t.expires IS NULL OR t.expires > :now)
-    )
+_STUCK = text(f"""
+    WITH people AS ({PEOPLE})
     SELECT count(*) FROM (
       SELECT r.case_id, r.why, r.barred FROM readings AS r
       WHERE r.project_id = :project AND r.state = 'waiting'
       ORDER BY r.due, r.id LIMIT :most
     ) AS head
-    WHERE NOT EXISTS (
-      SELECT 1 FROM people JOIN users ON users.id = people.user_id
-      WHERE users.disabled IS NULL
-        AND (people.role = 'arbiter' OR (people.role = 'reader' AND head.why <> 'arbiter'))
-        AND (head.barred IS NULL OR head.barred <> users.id)
+    WHERE head.why <> 'golden' AND NOT EXISTS (
+      SELECT 1 FROM people
+      WHERE (people.role = 'arbiter' OR head.why <> 'arbiter')
+        AND (head.barred IS NULL OR head.barred <> people.id)
         AND NOT EXISTS (
           SELECT 1 FROM readings AS theirs
-          WHERE theirs.case_id = head.case_id AND theirs.reader = users.id)
+          WHERE theirs.case_id = head.case_id AND theirs.reader = people.id)
     )
 """)
 

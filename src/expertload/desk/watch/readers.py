@@ -1,0 +1,136 @@
+"""How good each reader is, and how right the whole desk is.
+
+The truth is known of golden cases, and of delegated cases that were drawn for a second reading: two
+readers agree there, or an arbiter settles it. Which cases those are does not depend on any answer.
+Everything is counted from the answers when somebody looks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import text
+
+from expertload.desk.store.database import SECOND, Transaction
+from expertload.team import Reader, Readings
+
+# Readings of known truth that are counted, the latest ones; and the fewest for a statement.
+MOST_READINGS = 50_000
+FEWEST_READINGS = 10
+# One equally good reader in so many would be named too.
+NAMED_AT = 20.0
+PACE_DAYS = 30
+
+# The reader's own answer: what a manager corrected says nothing about the manager.
+_KNOWN = text("""
+    SELECT c.key, u.name, r.why, a.label,
+      CASE WHEN c.state = 'golden' THEN c.truth ELSE d.label END AS truth
+    FROM readings AS r
+    JOIN cases AS c ON c.id = r.case_id
+    JOIN answers AS a ON a.id = (
+      SELECT max(own.id) FROM answers AS own WHERE own.reading_id = r.id
+        AND own.reader = r.reader AND own.standing <> 'late')
+    JOIN users AS u ON u.id = r.reader
+    LEFT JOIN decisions AS d ON d.case_id = c.id
+      AND NOT EXISTS (SELECT 1 FROM decisions AS later WHERE later.supersedes = d.id)
+    WHERE r.project_id = :project AND r.state = 'done' AND (
+      (r.why = 'golden' AND c.state = 'golden')
+      OR (r.why IN ('delegated', 'second') AND c.state = 'closed' AND NOT c.accepted
+        AND EXISTS (
+          SELECT 1 FROM readings AS second
+          WHERE second.root = r.root AND second.case_id = r.case_id
+            AND second.why = 'second' AND second.state = 'done')))
+    ORDER BY r.id DESC LIMIT :most
+""")
+_PACE = text("""
+    SELECT u.name, count(*) AS n, avg(a.seconds) AS seconds, max(a.given) AS latest
+    FROM answers AS a JOIN users AS u ON u.id = a.reader
+    JOIN readings AS r ON r.id = a.reading_id
+    WHERE r.project_id = :project AND a.standing = 'counted' AND a.given > :since
+    GROUP BY u.name
+""")
+
+
+def known_readings(transaction: Transaction) -> list[Any]:
+    """Return the latest readings whose truth is known: key, name, why, label, truth."""
+    values = {"project": transaction.project.id, "most": MOST_READINGS}
+    return list(transaction.connection.execute(_KNOWN, values))
+
+
+def readers_of(transaction: Transaction) -> list[dict[str, Any]]:
+    """Return how good and how fast each reader is, by name.
+
+    Returns
+    -------
+    list of dict
+        "name"; "answers" of the last 30 days, "seconds" on average; "known", the readings whose
+        truth is known, "golden" of them golden; "accuracy" with "low" and "high", an interval that
+        holds however often one looks; "confusion", the counts of each answer by true class;
+        "evidence" of erring more often than the others, and "finding", a sentence if that is
+        enough. What is not known yet is None.
+    """
+    since = transaction.now - PACE_DAYS * 86_400 * SECOND
+    values = {"project": transaction.project.id, "since": since}
+    pace = {row.name: row for row in transaction.connection.execute(_PACE, values)}
+    known = known_readings(transaction)
+    quality = {reader.name: reader for reader in _quality(known)}
+    classes = sorted({row.truth for row in known} | {row.label for row in known})
+    return [
+        {
+            "name": name,
+            "answers": pace[name].n if name in pace else 0,
+            "seconds": pace[name].seconds if name in pace else None,
+            "known": sum(row.name == name for row in known),
+            "golden": sum(row.name == name and row.why == "golden" for row in known),
+            **_shown(quality.get(name), [*quality.values()], classes),
+        }
+        for name in sorted({*pace, *(row.name for row in known)})
+    ]
+
+
+def _quality(known: list[Any]) -> tuple[Reader, ...]:
+    if not known:
+        return ()
+    frame = {
+        "case": [row.key for row in known],
+        "reader": [row.name for row in known],
+        "answer": [row.label for row in known],
+    }
+    truth = {row.key: row.truth for row in known}
+    labels = sorted({*frame["answer"], *truth.values()})
+    readings = Readings.from_frame(frame, labels=labels)
+    if max(frame["reader"].count(name) for name in readings.readers) < FEWEST_READINGS:
+        return ()
+    return readings.quality(truth, fewest_readings=FEWEST_READINGS)
+
+
+def _shown(reader: Reader | None, all_readers: list[Reader], classes: list[str]) -> dict[str, Any]:
+    if reader is None:
+        return dict.fromkeys(("accuracy", "low", "high", "confusion", "evidence", "finding"))
+    counts = {
+        true: {answer: int(n) for answer, n in zip(classes, row, strict=True) if n}
+        for true, row in zip(classes, reader.confusion, strict=True)
+    }
+    return {
+        "accuracy": reader.accuracy.estimate,
+        "low": reader.accuracy.low,
+        "high": reader.accuracy.high,
+        "confusion": {true: row for true, row in counts.items() if row},
+        "evidence": reader.evidence,
+        "finding": _finding(reader, all_readers),
+    }
+
+
+def _finding(reader: Reader, all_readers: list[Reader]) -> str | None:
+    """Say that a reader errs more often than the others, once there is enough evidence."""
+    if reader.evidence < NAMED_AT:
+        return None
+    others = [each for each in all_readers if each is not reader]
+    n, wrong = reader.n_readings, round(reader.n_readings * (1 - reader.accuracy.estimate))
+    theirs = sum(each.n_readings for each in others)
+    right = sum(each.n_readings * each.accuracy.estimate for each in others)
+    return (
+        f"{reader.name} errs more often than the others: {wrong} of {n} readings were wrong "
+        f"({100 * wrong / n:.0f} %), and {100 * (1 - right / theirs):.0f} % of theirs. "
+        f"Chance alone would say so of 1 in {NAMED_AT:.0f} readers who are as good as the others."
+    )
