@@ -69,6 +69,15 @@ def lower_load(
             show_default=False,
         ),
     ] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            "--continue",
+            metavar="RUN",
+            help="Start with the weights of an earlier run or lower-load.",
+            show_default=False,
+        ),
+    ] = None,
     settings: Settings = None,
     out: Annotated[
         Path | None,
@@ -104,6 +113,7 @@ def lower_load(
         target_accuracy=target_accuracy or (0.95, 0.9),
         aucoc=aucoc,
         max_passes=max_passes,
+        start=start,
         settings=[*given, *(settings or [])],
         data_dir=data_dir,
         jobs=jobs,

@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from expertload._files import new_folder
 from expertload._store import TRAINING_SET
 from expertload.desk.desk import Desk
 from expertload.desk.intake.sampling import is_set_apart, training_probability
+from expertload.desk.queue.claims import classes_of
 from expertload.desk.store.database import AnyRow, Project, Transaction
 from expertload.desk.store.tables import events
 from expertload.desk.watch.policies import ERASED
@@ -105,7 +106,7 @@ def _announce(transaction: Transaction) -> None:
 
 def _fill(transaction: Transaction, folder: Path) -> dict[str, Any]:
     """Write all cases of one point in time; return the content of the manifest."""
-    training = _TrainingSet(folder, transaction.project)
+    training = _TrainingSet(folder, transaction.project, classes_of(transaction))
     options, project = {"yield_per": ROWS_AT_ONCE}, {"project": transaction.project.id}
     for row in transaction.connection.execute(_QUERY, project, execution_options=options):
         training.add(row)
@@ -115,10 +116,11 @@ def _fill(transaction: Transaction, folder: Path) -> dict[str, Any]:
 class _TrainingSet:
     """A folder that is being filled, and what the manifest says about it."""
 
-    def __init__(self, folder: Path, project: Project) -> None:
+    def __init__(self, folder: Path, project: Project, known: Sequence[str]) -> None:
         self.folder, self.project = folder, project
         self.classes: Counter[str] = Counter()
         self.left_out = {"set_apart": 0, "erased": 0}
+        self.known = known
         self.images: list[tuple[Any, ...]] = []
         self.rows: list[dict[str, Any]] = []
 
@@ -156,7 +158,10 @@ class _TrainingSet:
                 f"{self.left_out['set_apart']} labelled case(s) are set apart to certify.",
                 "have more cases read.",
             )
+        names = sorted({*self.classes, *self.known})
         if self.images:
+            for name in names:  # also of classes that nobody has seen yet: a model has all of them
+                Path(self.folder, _folder_name(name)).mkdir(exist_ok=True)
             with Path(self.folder, IMAGES).open("w", newline="", encoding="utf-8") as stream:
                 csv.writer(stream).writerows([("file_name", *COLUMNS), *self.images])
         if self.rows:
@@ -169,7 +174,7 @@ class _TrainingSet:
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
             "n_cases": self.classes.total(),
             "classes": dict(sorted(self.classes.items())),
-            "folders": {name: _folder_name(name) for name in sorted(self.classes)},
+            "folders": {name: _folder_name(name) for name in names},
             "files": {name: _file_digest(self.folder / name) for name in files},
             "certify_share": share,
             "left_out": self.left_out,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from expertload._check import check_same_length, message
-from expertload._typing import AnyArray, IntArray
+from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.exceptions import ShapeError
 
 ImageArray: TypeAlias = NDArray[np.uint8]
@@ -31,6 +31,10 @@ class Split:
     images : ndarray of uint8, shape (n, height, width, channels)
     labels : ndarray of int64, shape (n,)
         Class numbers, from zero.
+    weights : ndarray of float64, shape (n,), optional
+        How many cases an image stands for; training draws images in proportion to it.
+    patients : ndarray of int64, shape (n,), optional
+        Images of one patient stay together when the split is divided.
 
     Examples
     --------
@@ -42,6 +46,8 @@ class Split:
 
     images: ImageArray
     labels: IntArray
+    weights: FloatArray | None = None
+    patients: IntArray | None = None
 
     def __post_init__(self) -> None:
         images, labels = self.images, self.labels
@@ -63,7 +69,9 @@ class Split:
 
     def take(self, indices: IntArray) -> Split:
         """Return these rows as a new split."""
-        return Split(self.images[indices], self.labels[indices])
+        weights = None if self.weights is None else self.weights[indices]
+        patients = None if self.patients is None else self.patients[indices]
+        return Split(self.images[indices], self.labels[indices], weights, patients)
 
     def nothing(self) -> Split:
         """Return a split of the same kind without rows, for data sets that only test."""
@@ -217,6 +225,8 @@ class Dataset:
             digest.update(str(split.images.shape).encode())
             digest.update(np.ascontiguousarray(split.images).data)
             digest.update(np.ascontiguousarray(split.labels).data)
+            if split.weights is not None:
+                digest.update(np.ascontiguousarray(split.weights).data)
         return digest.hexdigest()
 
     def __repr__(self) -> str:
@@ -284,9 +294,16 @@ def stratified_holdout(labels: IntArray, share: float, seed: int) -> tuple[IntAr
 
 
 def carve(split: Split, share: float, seed: int) -> tuple[Split, Split]:
-    """Split images in two, each class in proportion; see `stratified_holdout`."""
-    kept, held_out = stratified_holdout(split.labels, share, seed)
-    return split.take(kept), split.take(held_out)
+    """Split images in two, each class in proportion; see `stratified_holdout`.
+
+    A patient counts as one case, of the class of the first image.
+    """
+    if split.patients is None:
+        kept, held_out = stratified_holdout(split.labels, share, seed)
+        return split.take(kept), split.take(held_out)
+    _, first, unit = np.unique(split.patients, return_index=True, return_inverse=True)
+    is_out = np.isin(unit, stratified_holdout(split.labels[first], share, seed)[1])
+    return split.take(np.flatnonzero(~is_out)), split.take(np.flatnonzero(is_out))
 
 
 def long_tail_counts(largest: int, num_classes: int, imbalance: float) -> IntArray:

@@ -1,7 +1,8 @@
 """Data in image files: a user's own folder of classes, and Tiny-ImageNet.
 
 A folder is either ``PATH/train/CLASS/...``, ``PATH/test/CLASS/...`` and, if there is one,
-``PATH/val/CLASS/...``; or simply ``PATH/CLASS/...``, which is split 70/10/20 by class.
+``PATH/val/CLASS/...``; or simply ``PATH/CLASS/...``, which is split 70/10/20 by class. What a desk
+exports for training is such a folder; a table beside has the weight and the patient of each image.
 
 Tiny-ImageNet has 200 classes, 64 x 64. Its official test labels were never published, so, as in the
 literature, the official validation images (10,000) are the test set and a tenth of the training
@@ -16,13 +17,18 @@ Le and Yang, "Tiny ImageNet visual recognition challenge", 2015.
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import io
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 
 from expertload._check import require_extra
+from expertload._store import TRAINING_SET
 from expertload._typing import AnyArray
 from expertload.exceptions import DataNotFoundError
 from expertload.lab.data.dataset import (
@@ -43,6 +49,7 @@ SIZE_HINT = (
     "--set, or image_size=64 in load_dataset"
 )
 LAYOUT = "expected PATH/CLASS/image.png, or PATH/train/CLASS/image.png with PATH/test"
+MANIFEST = "manifest.json"
 FOLDER = "tiny-imagenet-200"
 TINY_IMAGENET_FILES = (
     RemoteFile(
@@ -123,7 +130,7 @@ def load_folder(request: DataRequest) -> Dataset:
         raise damaged(root, "has splits of different sizes", SIZE_HINT)
     return Dataset(
         request.name,
-        tuple(classes),
+        tuple(map(unquote, classes) if (root / MANIFEST).exists() else classes),
         *splits,
         normalisation=Normalisation.measured(splits[0].images),
         augmentation=Augmentation(),  # a mirror image may be another class
@@ -143,16 +150,20 @@ def _read(folder: Path, class_names: list[str], size: int | None) -> Split:
             f"has classes that train does not have: {', '.join(sorted(unknown))}",
             "every class needs images to train on",
         )
-    labelled = [
+    labelled = _files(folder, class_names)
+    if not labelled:
+        raise damaged(folder, "has no images in class folders", LAYOUT)
+    return _labelled(labelled, size)
+
+
+def _files(folder: Path, class_names: list[str]) -> list[tuple[Path, int]]:
+    return [
         (path, label)
         for label, name in enumerate(class_names)
         if (folder / name).is_dir()
         for path in sorted((folder / name).rglob("*"))
         if path.suffix.lower() in SUFFIXES
     ]
-    if not labelled:
-        raise damaged(folder, "has no images in class folders", LAYOUT)
-    return _labelled(labelled, size)
 
 
 def _read_given_splits(
@@ -169,9 +180,30 @@ def _read_given_splits(
 def _split_whole(
     root: Path, classes: list[str], request: DataRequest
 ) -> tuple[Split, Split, Split]:
-    rest, test = carve(_read(root, classes, request.image_size), 0.2, request.seed)
+    whole = _read(root, classes, request.image_size)
+    rest, test = carve(_with_table(whole, root, classes), 0.2, request.seed)
     # A tenth of all images is an eighth of the remaining ones.
     return *carve(rest, 1 / 8, request.seed + 1), test
+
+
+def _with_table(split: Split, root: Path, classes: list[str]) -> Split:
+    """Add the weights and patients of an export of a desk; other folders have none."""
+    manifest, table = root / MANIFEST, root / "metadata.csv"
+    if not manifest.exists():
+        return split
+    again = "export the cases again (expertload desk export --for training)"
+    recorded = TRAINING_SET.read(manifest)
+    with reading(table, "the table of an export", again):
+        content = table.read_bytes()
+        rows = {row["file_name"]: row for row in csv.DictReader(io.StringIO(content.decode()))}
+        given = [rows[str(path.relative_to(root))] for path, _ in _files(root, classes)]
+    digest = hashlib.sha256(content).hexdigest()
+    if len(given) != len(rows) or recorded["files"].get(table.name) != digest:
+        raise damaged(table, "does not fit manifest.json or the images beside it", again)
+    own = [row["patient"] or f"\0{row['key']}" for row in given]
+    patients = np.unique(own, return_inverse=True)[1].astype(np.int64)
+    weights = np.array([float(row["weight"]) for row in given])
+    return Split(split.images, split.labels, weights, patients)
 
 
 # ------------------------------------------------------------------ Tiny-ImageNet

@@ -59,7 +59,8 @@ class BatchLoader:
     augmentation : Augmentation, optional
         Without it, images are not changed.
     shuffle : bool, default=False
-        Draw a new order each epoch.
+        Draw a new order each epoch. If the images have weights, draw as many images as there are,
+        with replacement, in proportion to their weights.
     seed : int, default=0
         Seed of the order and the augmentation.
     drop_last : bool, default=False
@@ -104,6 +105,7 @@ class BatchLoader:
         self.device = torch.device(device)
         self._bytes = _tensor(split.images, self.device)
         self._labels = _tensor(split.labels, self.device)
+        self._weights = None if split.weights is None else torch.as_tensor(split.weights)
         self._scale, self._offset = _affine(normalisation, self.device)
 
     def __len__(self) -> int:
@@ -121,7 +123,10 @@ class BatchLoader:
         n = len(self._labels)
         if not self.shuffle:
             return torch.arange(n)
-        return torch.randperm(n, generator=_generator(self.seed, _ORDER, epoch))
+        generator = _generator(self.seed, _ORDER, epoch)
+        if self._weights is None:
+            return torch.randperm(n, generator=generator)
+        return torch.multinomial(self._weights, n, replacement=True, generator=generator)
 
     def _batch(self, order: Tensor, epoch: int, number: int) -> Batch:
         rows = order[number * self.batch_size : (number + 1) * self.batch_size]

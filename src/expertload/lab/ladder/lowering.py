@@ -6,6 +6,7 @@ step is due to that step. Each arm is a sweep, so a stopped one can be continued
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ def lower_load(
     aucoc: bool = True,
     max_passes: int | None = None,
     first_seed: int = 0,
+    start: str | Path | None = None,
     settings: Sequence[str] = (),
     data_dir: str | Path | None = None,
     jobs: int | None = None,
@@ -86,6 +88,9 @@ def lower_load(
         `networks`; views of images are limited to it. By default eight for each network.
     first_seed : int, default=0
         The seed of the first network; the others have the next seeds.
+    start : path, optional
+        The folder of an earlier run, or of an earlier ladder, with whose weights the networks
+        start.
     settings : sequence of str
         Settings of a recipe to change: ``"data.image_size=32"``, ``"data.augment=false"``.
     data_dir : path, optional
@@ -119,6 +124,10 @@ def lower_load(
     targets = check_targets(target_accuracy)
     require_extra("jinja2", "report", "The report of the ladder")
     narrator = narrator or _Silent()
+    if start is not None:
+        earlier = FinishedRun(start)
+        network = network or earlier.config.model.name
+        settings = [*settings, f"model.start={json.dumps(str(Path(start).resolve()))}"]
     loaded = load_data(data, settings=settings, data_dir=data_dir)
     notes = look_at(loaded)
     plan = make_plan(

@@ -68,18 +68,24 @@ def build_trained_network(
     config: RunConfig, weights: Path, data: Dataset, device: str
 ) -> nn.Module:
     """Build the network of a run with weights from a file, ready to predict on a device."""
-    tensors, _ = load_weights(weights)
     network = build_network(config.model, data)
+    tensors = fill_network(network, weights, config.model.name)
+    kinds = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
+    dtype = torch.float64 if torch.float64 in kinds else torch.float32
+    return network.to(find_device(device), dtype).eval()
+
+
+def fill_network(network: nn.Module, weights: Path, name: str) -> dict[str, Tensor]:
+    """Give a network the weights of a file; return them."""
+    tensors, _ = load_weights(weights)
     try:
         network.load_state_dict(tensors)
     except RuntimeError as error:
         reasons = str(error).splitlines()[1:2]  # the first line has only the class name
         raise FileFormatError(
-            f"{weights} does not fit the network {config.model.name!r}: {' '.join(reasons).strip()}"
+            f"{weights} does not fit the network {name!r}: {' '.join(reasons).strip()}"
         ) from error
-    kinds = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
-    dtype = torch.float64 if torch.float64 in kinds else torch.float32
-    return network.to(find_device(device), dtype).eval()
+    return tensors
 
 
 def find_device(name: str) -> torch.device:

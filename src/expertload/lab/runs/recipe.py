@@ -56,10 +56,15 @@ class DataConfig(_Section):
 
 
 class ModelConfig(_Section):
-    """The network: a name of the lab, or your own `module:callable`."""
+    """The network: a name of the lab, or your own `module:callable`.
+
+    Training starts with the weights of the finished run in the folder `start`; of an ensemble, each
+    seed takes another network.
+    """
 
     name: str
     options: dict[str, Any] = {}
+    start: str | None = None
 
 
 class LossConfig(_Section):

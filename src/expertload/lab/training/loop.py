@@ -32,6 +32,7 @@ from expertload.lab.runs.origin import load_run_data, refuse_changed_origin
 from expertload.lab.runs.recipe import RunConfig, TrainingConfig
 from expertload.lab.training.progress import Reporter
 from expertload.lab.training.setup import (
+    continue_from,
     describe_environment,
     launch_fabric,
     make_loaders,
@@ -115,6 +116,7 @@ def train(
     loss = build_loss(config.loss.name, weight=config.loss.weight, **config.loss.options)
     torch.manual_seed(config.seed)
     model = build_network(config.model, dataset)
+    continue_from(config, model, dataset)
     run.create(config)
     fabric = launch_fabric(config.training.precision, accelerator, devices, nodes)
     only_one = run.held() if fabric.is_global_zero else contextlib.nullcontext()

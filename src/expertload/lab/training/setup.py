@@ -23,6 +23,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from expertload.exceptions import ParameterError
 from expertload.lab.data import Dataset, Split
 from expertload.lab.data.loader import BatchLoader
+from expertload.lab.runs.finished import FinishedRun
+from expertload.lab.runs.network import fill_network
 from expertload.lab.runs.origin import sources_of
 from expertload.lab.runs.recipe import RunConfig, TrainingConfig
 
@@ -31,6 +33,22 @@ if TYPE_CHECKING:
 
 
 PACKAGES = ("expertload", "torch", "lightning", "numpy", "scipy")
+
+
+def continue_from(config: RunConfig, network: nn.Module, data: Dataset) -> None:
+    """Give a network the weights of the earlier run that the recipe names, if it names one."""
+    if config.model.start is None:
+        return
+    run = FinishedRun(config.model.start)
+    runs = run.member_runs() or [run]
+    chosen = runs[config.seed % len(runs)]
+    classes = chosen.load_description().class_names
+    if classes != data.class_names:
+        raise ParameterError(
+            f"The run in {config.model.start} was trained for other classes "
+            f"({', '.join(classes)}) than those of {data.name} ({', '.join(data.class_names)})."
+        )
+    fill_network(network, chosen.folder.best, config.model.name)
 
 
 def launch_fabric(precision: str, accelerator: str, devices: int, nodes: int) -> Fabric:
