@@ -26,7 +26,10 @@ from expertload.lab.data import Normalisation, Split
 from expertload.lab.data.dataset import carve
 from expertload.lab.data.loader import BatchLoader
 
-pytestmark = pytest.mark.training
+pytestmark = [
+    pytest.mark.training,
+    pytest.mark.filterwarnings("ignore:TemperatureScaling"),  # of networks that learnt nothing
+]
 CLASSES = tuple("0123456789")
 
 
