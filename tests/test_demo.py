@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import importlib.util
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ TARGET = 0.8  # what networks that hardly learned can be certified for
 @pytest.fixture
 def demo(tmp_path, monkeypatch):
     """The demo with small networks and few epochs, training in this process, writing elsewhere."""
+    monkeypatch.syspath_prepend(PATH.parent)
     spec = importlib.util.spec_from_file_location("demo", PATH)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -61,3 +64,16 @@ def test_the_demo_ends_with_what_was_gained_a_promise_and_paths(demo, tmp_path, 
     assert picture.stat().st_size > 10_000
     assert report.read_text().count("top of the ladder") > 1
     assert len(list(out.glob("*/*/best.safetensors"))) == 6
+    assert (out / "loop.png").stat().st_size > 10_000
+
+
+def test_rounds_lower_the_load_and_keep_the_promise(monkeypatch):
+    """Over some seeds: the load halves, and decisions are right as often as promised."""
+    monkeypatch.syspath_prepend(PATH.parent)
+    rounds = importlib.import_module("rounds")
+    for seed in range(3):
+        played = list(rounds.play(seed))
+        assert played[-1].load < played[0].load / 2
+        decided = [(1 - one.load) * one.accuracy for one in played if one.load < 1]
+        assert sum(decided) / sum(1 - one.load for one in played) > 0.94
+        assert all(one.n_labels < later.n_labels for one, later in pairwise(played))
