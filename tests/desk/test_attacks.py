@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 from PIL import Image
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 from typer.testing import CliRunner
 
 from expertload.cli.app import app
@@ -49,7 +49,7 @@ from expertload.desk.people.sessions import (
 from expertload.desk.store import tables
 from expertload.desk.store.tables import events
 from expertload.desk.trail import webhooks
-from expertload.desk.trail.chain import verify
+from expertload.desk.trail.chain import seal_events, verify
 from expertload.desk.trail.webhooks import add_webhook
 from expertload.exceptions import DeskRefusedError
 from tests.desk.people import PASSWORD, Visitor, person, visit
@@ -401,6 +401,110 @@ def test_an_address_that_fails_in_any_way_silences_no_other(world, monkeypatch):
     for thread, listening in zip(threads, (dripping, receiving), strict=True):
         thread.join()
         listening.close()
+
+
+INTERNAL = ["127.0.0.1", "10.1.2.3", "169.254.169.254", "[::1]", "[::ffff:10.0.0.1]", "localhost"]
+
+
+@pytest.mark.parametrize("host", INTERNAL)
+def test_a_webhook_to_an_internal_address_must_be_allowed(world, host):
+    world.with_rules(webhook_hosts=())
+    with pytest.raises(DeskRefusedError, match="internal address"):
+        world.desk.write(add_webhook, f"http://{host}:8000/x")
+    world.with_rules(webhook_hosts=(host.strip("[]"),))
+    assert world.desk.write(add_webhook, f"http://{host}:8000/x")
+
+
+def test_a_name_that_leads_to_an_internal_address_gets_no_message(world, monkeypatch):
+    """Also if the name leads there only after it was checked: it is looked up once."""
+    addresses, asked = ["93.184.216.34", "10.0.0.1"], []
+
+    async def found(self, host, port, **options):
+        return [(0, 0, 0, "", (address, port)) for address in addresses]
+
+    async def sent_to(client, request, **options):
+        asked.append((request.url.host, request.headers["host"], request.extensions))
+        return httpx.Response(204)
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", found)
+    monkeypatch.setattr(httpx.AsyncClient, "send", sent_to)
+    world.desk.write(add_webhook, "https://rebound.example.org/x")
+    world.activate()
+    assert webhooks.deliver(world.desk) == 0
+    (row,) = world.rows(select(tables.outbox))
+    assert (row.state, "internal" in row.error, asked) == ("waiting", True, [])
+    del addresses[1]
+    world.clock.turn(60)
+    assert webhooks.deliver(world.desk) == 1
+    ((address, name, more),) = asked
+    assert (address, name) == ("93.184.216.34", "rebound.example.org")
+    assert more["sni_hostname"] == "rebound.example.org"
+
+
+# ------------------------------------------------------------------ the trail
+
+
+def emptied(world, *names):
+    """Empty tables as somebody does who may do everything in the database."""
+
+    def remove(connection):
+        is_postgres = connection.dialect.name == "postgresql"
+        for name in names:
+            if is_postgres:
+                connection.execute(text(f"ALTER TABLE {name} DISABLE TRIGGER USER"))
+                connection.execute(text(f"TRUNCATE {name}"))
+                connection.execute(text(f"ALTER TABLE {name} ENABLE TRIGGER USER"))
+            else:
+                connection.execute(text(f"DROP TRIGGER {name}_refuse_delete"))
+                connection.execute(text(f"DELETE FROM {name}"))
+
+    world.desk.database.write(remove)
+
+
+@pytest.mark.parametrize("table", tables.APPEND_ONLY)
+def test_the_tables_that_only_grow_cannot_be_emptied(world, table):
+    if world.desk.database.engine.dialect.name == "sqlite":
+        pytest.skip("SQLite has no TRUNCATE")
+    with pytest.raises(Exception, match=f"rows of {table} are never changed"):
+        world.desk.database.write(lambda c: c.execute(text(f"TRUNCATE {table} CASCADE")))
+
+
+def test_the_chain_alone_shows_that_events_were_removed(world):
+    """Also if the desk has gone on since, and sealed a chain that fits."""
+    world.activate()
+    seal_events(world.desk)
+    assert world.desk.read(verify, tables=False).is_intact
+    emptied(world, "events", "seals")
+    assert "first event" in world.desk.read(verify, tables=False).problems[0]
+    world.send_one("a")
+    seal_events(world.desk)
+    verdict = world.desk.read(verify, tables=False)
+    assert (verdict.n_blocks, len(verdict.problems)) == (1, 1)
+
+
+# ------------------------------------------------------------------ headers
+
+
+def test_every_answer_has_the_headers_of_caution(served):
+    person(served.desk, "ann", "reader")
+    token = {"Authorization": f"Bearer {served.token('model', 'api')}"}
+    with httpx.Client(base_url=served.address) as client:
+        for method, path, headers in (
+            ("GET", "/healthz", {}),
+            ("GET", "/sign-in", {}),
+            ("GET", "/api/state", {}),
+            ("POST", "/api/cases", token),
+            ("GET", "/api/openapi.json", {}),
+            ("GET", "/nowhere", {}),
+        ):
+            plain = client.request(method, path, headers=headers)
+            secure = client.request(method, path, headers={**headers, "X-Forwarded-Proto": "https"})
+            assert plain.headers["x-content-type-options"] == "nosniff", path
+            assert plain.headers["cache-control"] == "no-store", path
+            assert "strict-transport-security" not in plain.headers, path
+            assert secure.headers["strict-transport-security"] == "max-age=31536000", path
+        script = client.get(client.get("/sign-in").text.partition('src="')[2].partition('"')[0])
+        assert "immutable" in script.headers["cache-control"]
 
 
 # ------------------------------------------------------------------ large pages

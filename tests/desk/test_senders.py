@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 import threading
 import time
@@ -10,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from expertload.desk.app import MOST_HEAD_BYTES, create_app
+from expertload.desk.app import MOST_HEAD_BYTES, create_app, listen, serve
 from expertload.desk.client import DeskClient
 from expertload.desk.trail.webhooks import add_webhook, deliver
 from tests.desk.world import dumps, policy_text, sent
@@ -117,6 +118,29 @@ def test_every_answer_says_why(served):
         assert [desk.find(each["key"])["cause"] for each in cases] == causes
     served.with_rules(strict=True)
     assert served.send_one("e", model="net").cause == "not_confirmed_yet"
+
+
+@pytest.mark.slow
+def test_a_connection_waits_for_more_than_a_moment(world):
+    """Many clients do not notice that a server has closed an idle connection."""
+    listening = listen("127.0.0.1", 0)
+    ended = []
+
+    def client():
+        try:
+            with socket.create_connection(listening.getsockname()) as line:
+                for _ in range(2):
+                    line.sendall(b"HEAD /healthz HTTP/1.1\r\nHost: desk\r\n\r\n")
+                    ended.append(line.recv(65_536).partition(b"\r\n")[0])
+                    time.sleep(6)
+        finally:
+            signal.raise_signal(signal.SIGINT)
+
+    thread = threading.Thread(target=client)
+    thread.start()
+    serve(create_app(world.desk), listening)
+    thread.join()
+    assert ended == [b"HTTP/1.1 200 OK"] * 2
 
 
 def test_what_a_receiver_says_for_ever_is_not_listened_to(world):

@@ -170,6 +170,12 @@ def serve(
 def add_token(
     name: Annotated[str, typer.Argument(help="The program or person that uses the token.")],
     role: Annotated[Role, typer.Option(help="What it may do.")],
+    days: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=36_500, help="How long it is valid; else until it is revoked.", metavar="N"
+        ),
+    ] = None,
     data: Data = None,
     database: Address = None,
 ) -> None:
@@ -177,7 +183,7 @@ def add_token(
     with open_desk(data, database) as desk:
         from expertload.desk.people import accounts
 
-        typer.echo(desk.write(accounts.add_token, name, role))
+        typer.echo(desk.write(accounts.add_token, name, role, days=days))
 
 
 def revoke_token(
@@ -377,7 +383,7 @@ def rules(
     for change in changes or ():
         name, _, value = (part.strip() for part in change.partition("="))
         many = [each.strip() for each in value.split(",")] if value else []
-        given[name] = many if name == "classes" else value
+        given[name] = many if name in ("classes", "webhook_hosts") else value
     with open_desk(data, database, may_make=bool(changes)) as desk:
         from expertload.desk.watch.state import edit_rules
 

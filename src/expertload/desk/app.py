@@ -28,6 +28,7 @@ MOST_HEAD_BYTES = 64_000
 MOST_CONNECTIONS = 1_000
 MOST_SECONDS = 30.0  # for a request, plus a second for every so many bytes of it
 LEAST_BYTES_A_SECOND = 20_000
+IDLE_SECONDS = 75  # between two requests of a connection; browsers and proxies expect a minute
 # A batch of cases makes a hundred thousand short-lived objects. By default, Python searches them
 # for reference cycles after every 700 new ones, which takes a fifth of the batch's time.
 OBJECTS_BETWEEN_COLLECTIONS = 200_000
@@ -213,6 +214,7 @@ def serve(app: FastAPI, listening: socket.socket) -> None:
             http=LimitedProtocol,
             limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=10,
+            timeout_keep_alive=IDLE_SECONDS,
         )
     )
     with listening, suppress(KeyboardInterrupt):

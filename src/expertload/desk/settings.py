@@ -31,6 +31,8 @@ class Rules(BaseModel):
         Probability of ever withdrawing a policy that keeps its promise.
     strict : bool
         Decide automatically only while the promise is confirmed.
+    webhook_hosts : tuple of str
+        Hosts of webhooks that may be internal addresses; others must be on the public internet.
     lease_seconds, undo_seconds, skip_rest_seconds, due_seconds : int
         How long a reader holds a case; how long an answer can be taken back; how long a skipped
         case is not offered to the same reader; when a case without a due time is due.
@@ -51,6 +53,7 @@ class Rules(BaseModel):
     certify_share: Share = 0.5
     alarm_level: Annotated[float, Field(gt=0, lt=1)] = 0.05
     strict: bool = False
+    webhook_hosts: tuple[str, ...] = ()
     lease_seconds: Annotated[int, Field(ge=1, le=86_400)] = 900
     undo_seconds: Annotated[int, Field(ge=0, le=3_600)] = 10
     skip_rest_seconds: Annotated[int, Field(ge=0, le=604_800)] = 1_800

@@ -49,6 +49,9 @@ HEADERS = {
     "too_large": {"Connection": "close"},  # otherwise the rest of an endless request is read
     "unavailable": {"Retry-After": "1"},
 }
+# Every answer has these, unless it says otherwise.
+SAFE = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+ONLY_HTTPS = (b"strict-transport-security", b"max-age=31536000")
 CODES = {404: "not_found", 405: "wrong_method", 413: "too_large", 415: "wrong_media_type"}
 
 
@@ -106,7 +109,7 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        path = scope["path"]
+        send, path = _safe(scope, send), scope["path"]
         request = Request(scope, _limited(receive, most_bytes(path)))
         try:
             answer = self.direct.get((scope["method"], path))
@@ -124,6 +127,20 @@ class Gate:
             ):
                 response.headers["Connection"] = "close"  # the rest of a long body is not read
         await response(scope, receive, send)
+
+
+def _safe(scope: Scope, send: Send) -> Send:
+    """Add headers to the answer: no guessing of types, no copies, and https stays https."""
+    wanted = (*SAFE, ONLY_HTTPS) if scope.get("scheme") == "https" else SAFE
+
+    async def safe(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            known = {name for name, _ in message["headers"]}
+            added = (pair for pair in wanted if pair[0] not in known)
+            message["headers"] = [*message["headers"], *added]
+        await send(message)
+
+    return safe
 
 
 def most_bytes(path: str) -> int:

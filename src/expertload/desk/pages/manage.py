@@ -214,9 +214,14 @@ async def _name(request: Request, user: int) -> str:
 
 
 @manager.post("/people/tokens")
-async def give_token(request: Request, name: Text, role: Annotated[Role, Form()]) -> Response:
+async def give_token(
+    request: Request,
+    name: Text,
+    role: Annotated[Role, Form()],
+    days: Annotated[int | None, Form(ge=1, le=36_500)] = None,
+) -> Response:
     """Make a token for a program; show it this one time."""
-    token = await desk_of(request).awrite(accounts.add_token, name, role)
+    token = await desk_of(request).awrite(accounts.add_token, name, role, days=days)
     return await _people(request, name=name, token=token)
 
 

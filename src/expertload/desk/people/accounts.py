@@ -284,10 +284,11 @@ def _check_replaceable(transaction: Transaction, user: AnyRow) -> None:
 # ------------------------------------------------------------------ tokens
 
 
-def add_token(
-    transaction: Transaction, name: str, role: Role, *, expires: int | None = None
-) -> str:
-    """Make a token for a user, who is added if new; return it. It cannot be shown again."""
+def add_token(transaction: Transaction, name: str, role: Role, *, days: int | None = None) -> str:
+    """Make a token for a user, who is added if new; return it. It cannot be shown again.
+
+    It is valid for some days, or until it is revoked.
+    """
     if role not in ROLES:
         raise DeskRefusedError("bad_role", f"'{role}' is not a role.", ", ".join(ROLES))
     if not 1 <= len(name) <= 100 or not name.isprintable():
@@ -309,7 +310,7 @@ def add_token(
         name=name,
         role=role,
         digest=digest_of(token),
-        expires=expires,
+        expires=None if days is None else transaction.now + days * 86_400 * SECOND,
     )
     return token
 

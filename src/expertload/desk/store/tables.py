@@ -358,6 +358,16 @@ def _guard(table: Table) -> None:
         for dialect, refusal in refusals.items():
             trigger = sa.DDL(f"CREATE TRIGGER {name} BEFORE {verb} ON {table.name} {refusal}")  # type: ignore[no-untyped-call]
             sa.event.listen(table, "after_create", trigger.execute_if(dialect=dialect))
+    emptied = sa.DDL(refuse_truncate(table.name))  # type: ignore[no-untyped-call]
+    sa.event.listen(table, "after_create", emptied.execute_if(dialect="postgresql"))
+
+
+def refuse_truncate(name: str) -> str:
+    """Return the statement that lets PostgreSQL refuse TRUNCATE, which SQLite does not have."""
+    return (
+        f"CREATE TRIGGER {name}_refuse_truncate BEFORE TRUNCATE ON {name} "
+        "FOR EACH STATEMENT EXECUTE FUNCTION desk_refuse_change()"
+    )
 
 
 _REFUSE = sa.DDL(  # type: ignore[no-untyped-call]

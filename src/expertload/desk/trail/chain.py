@@ -169,6 +169,8 @@ def verify(transaction: Transaction, *, head: str | None = None, tables: bool = 
             )
         heads.add(block.sha256)
         last, n_events = block, n_events + len(rows)
+    if transaction.value(select(events.c.kind).order_by(events.c.id).limit(1)) != "project.made":
+        problems.append("The first event, which made the project, is missing: events were removed.")
     if head is not None and head not in heads:
         problems.append(
             f"The head {head} is not in the chain: the chain was cut short or rewritten."

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import json
 import secrets
+import socket
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -42,6 +44,13 @@ def add_webhook(transaction: Transaction, url: str) -> tuple[int, str]:
     """Send messages to an address from now on; return its number and the secret, shown once."""
     if not _is_address(url):
         raise DeskRefusedError("bad_url", "A webhook needs an http or https address.")
+    host = urlsplit(url).hostname or ""
+    if is_internal(host) and host not in transaction.project.rules.webhook_hosts:
+        raise DeskRefusedError(
+            "bad_url",
+            f"{host} is an internal address.",
+            f"the operator may allow it: expertload desk rules webhook_hosts={host}",
+        )
     secret = secrets.token_hex(32)
     number = transaction.insert(
         webhooks,
@@ -63,6 +72,16 @@ def _is_address(url: str) -> bool:
     except (httpx.InvalidURL, ValueError):
         return False
     return parts.scheme in ("http", "https") and bool(parts.hostname) and len(url) <= 2_000
+
+
+def is_internal(host: str) -> bool:
+    """Whether a host is an address, or a name, of this machine or of a network of one's own."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:  # a name, which is looked up when a message is sent
+        return host == "localhost" or host.endswith(".localhost")
+    address = getattr(address, "ipv4_mapped", None) or address
+    return not address.is_global or address.is_multicast
 
 
 def end_webhook(transaction: Transaction, number: int) -> None:
@@ -153,8 +172,9 @@ def deliver(desk: Desk) -> int:
     messages = desk.write(_take)
     if not messages:
         return 0
+    allowed = desk.read(lambda transaction: transaction.project.rules.webhook_hosts)
     with ThreadPoolExecutor(1) as apart:  # the calling thread may have a loop of its own
-        errors = apart.submit(asyncio.run, _post_all(messages)).result()
+        errors = apart.submit(asyncio.run, _post_all(messages, allowed)).result()
     for message, error in zip(messages, errors, strict=True):
         desk.write(_record, message.id, error)
     return errors.count(None)
@@ -171,7 +191,11 @@ def _take(transaction: Transaction) -> list[AnyRow]:
     )
     due = (
         select(outbox.c.id)
-        .where(in_state(outbox, "waiting"), outbox.c.next_try <= transaction.now)
+        .where(
+            transaction.in_project(outbox),
+            in_state(outbox, "waiting"),
+            outbox.c.next_try <= transaction.now,
+        )
         .order_by(outbox.c.next_try)
         .limit(AT_ONCE)
     )
@@ -196,16 +220,31 @@ def _take(transaction: Transaction) -> list[AnyRow]:
     return list(execute(taken).all())
 
 
-async def _post_all(messages: Sequence[AnyRow]) -> list[str | None]:
+async def _post_all(messages: Sequence[AnyRow], allowed: Sequence[str]) -> list[str | None]:
     """Send messages at the same time, so that no receiver keeps another one waiting."""
     import httpx
 
     async with httpx.AsyncClient(timeout=TIMEOUT) as client:
-        return list(await asyncio.gather(*(_post(client, message) for message in messages)))
+        posts = (_post(client, message, allowed) for message in messages)
+        return list(await asyncio.gather(*posts))
 
 
-async def _post(client: httpx.AsyncClient, message: AnyRow) -> str | None:
-    """Send one message; return what went wrong, or None if it arrived."""
+async def _found(host: str, port: int | None) -> str:
+    """Return an address of a host; refuse the host if any of its addresses is internal."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = [str(place[0]) for *_, place in found]
+    if any(map(is_internal, addresses)):
+        raise PermissionError
+    return addresses[0]
+
+
+async def _post(client: httpx.AsyncClient, message: AnyRow, allowed: Sequence[str]) -> str | None:
+    """Send one message; return what went wrong, or None if it arrived.
+
+    The name is looked up once, so that it cannot lead elsewhere after it was checked.
+    """
+    import httpx
+
     delivery, moment = str(message.id), str(int(time.time()))
     headers = {
         "Content-Type": "application/json",
@@ -216,11 +255,20 @@ async def _post(client: httpx.AsyncClient, message: AnyRow) -> str | None:
     try:
         # Only the status is read, because the body of the answer may be endless; and in all, no
         # receiver gets more time than this, however slowly it answers.
-        async with (
-            asyncio.timeout(TIMEOUT),
-            client.stream("POST", message.url, content=message.payload, headers=headers) as answer,
-        ):
+        async with asyncio.timeout(TIMEOUT):
+            url = httpx.URL(message.url)
+            headers["Host"] = url.netloc.decode()
+            named = {"sni_hostname": url.host}
+            if url.host not in allowed:
+                url = url.copy_with(host=await _found(url.host, url.port))
+            request = client.build_request(
+                "POST", url, content=message.payload, headers=headers, extensions=named
+            )
+            answer = await client.send(request, stream=True)
+            await answer.aclose()
             return None if answer.is_success else f"status {answer.status_code}"
+    except PermissionError:
+        return "an internal address that webhook_hosts does not name"
     except Exception as error:  # a message that cannot be sent must not hold up the others
         return type(error).__name__
 
