@@ -7,6 +7,7 @@ from collections import defaultdict
 
 from sqlalchemy import select
 
+from expertload.desk.intake.routing import read_policy
 from expertload.desk.intake.sampling import draw
 from expertload.desk.store.tables import (
     answers,
@@ -17,6 +18,7 @@ from expertload.desk.store.tables import (
     policies,
     projects,
     readings,
+    shadows,
     users,
 )
 from expertload.desk.trail.chain import verify
@@ -42,6 +44,7 @@ def check_all(desk) -> None:
                 policies,
                 projects,
                 readings,
+                shadows,
                 users,
             )
         }
@@ -52,6 +55,7 @@ def check_all(desk) -> None:
     check_open_cases(tables, by_case)
     check_decisions(tables)
     check_policy_times(tables)
+    check_shadows(tables)
     check_readers(tables, by_case)
     check_sample(tables, by_case)
     check_golden(desk, tables)
@@ -96,14 +100,32 @@ def check_policy_times(tables) -> None:
     """3: no automatic decision outside its policy's time."""
     lives = {policy.id: policy for policy in tables["policies"]}
     for decision in tables["decisions"]:
-        if decision.kind == "auto":
+        if decision.kind in ("auto", "anew"):
             policy = lives[decision.policy_id]
             assert policy.activated <= decision.made
             assert policy.withdrawn is None or decision.made <= policy.withdrawn
         else:
             assert decision.policy_id is None
-    active = [p.project_id for p in tables["policies"] if p.state == "active"]
-    assert len(active) == len(set(active))
+    for state in ("active", "trial"):
+        deciding = [p.project_id for p in tables["policies"] if p.state == state]
+        assert len(deciding) == len(set(deciding))
+
+
+def check_shadows(tables) -> None:
+    """A case is decided by the answer of its policy's model; shadows decide nothing."""
+    models = {policy.id: read_policy(policy.document).model for policy in tables["policies"]}
+    shadows_of = defaultdict(set)
+    for shadow in tables["shadows"]:
+        assert shadow.model not in shadows_of[shadow.case_id]
+        shadows_of[shadow.case_id].add(shadow.model)
+    automatic = {d.case_id: d for d in tables["decisions"] if d.kind in ("auto", "anew")}
+    assert len(automatic) == sum(d.kind in ("auto", "anew") for d in tables["decisions"])
+    for case in tables["cases"]:
+        assert case.model not in shadows_of[case.id]
+        if case.id in automatic:
+            decision = automatic[case.id]
+            assert (decision.policy_id, decision.label) == (case.policy_id, case.predicted)
+            assert models[decision.policy_id] in (None, case.model)
 
 
 def check_readers(tables, by_case) -> None:

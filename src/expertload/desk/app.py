@@ -20,6 +20,7 @@ from expertload.desk.pages import install_pages
 from expertload.desk.people.sign_on import OpenIdConnect, TrustedProxy
 from expertload.desk.trail.chain import seal_events
 from expertload.desk.trail.webhooks import deliver
+from expertload.desk.watch.anew import decide_all_waiting
 from expertload.exceptions import DeskInUseError, DeskUnavailableError
 
 log = logging.getLogger("expertload.desk")
@@ -52,8 +53,9 @@ def create_app(
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        # Two loops, so that a slow receiver of webhooks does not delay the sealing of events.
-        loops = [asyncio.create_task(_repeat(task, desk)) for task in (seal_events, deliver)]
+        # A loop each, so that a slow receiver of webhooks does not delay the sealing of events.
+        tasks = (seal_events, deliver, decide_all_waiting)
+        loops = [asyncio.create_task(_repeat(task, desk)) for task in tasks]
         yield
         for loop in loops:
             loop.cancel()

@@ -26,6 +26,7 @@ from expertload.exceptions import DeskRefusedError, DeskUnavailableError
 # The bytes that a request may have, by its address.
 MOST_BYTES = {
     "/api/cases": 64_000_000,
+    "/api/shadow": 64_000_000,
     "/api/golden": 64_000_000,
     "/manage/readers/golden": 64_000_000,
     "/api/policies": 4_000_000,
@@ -40,6 +41,7 @@ STATUS = {
     "no_such_lease": 404,
     "conflict": 409,
     "cannot_undo": 409,
+    "not_shown": 409,
     "too_large": 413,
     "wrong_media_type": 415,
     "too_many": 429,

@@ -8,9 +8,9 @@ server has not seen yet is checked before the request is read, so nothing from s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import orjson
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -40,6 +40,7 @@ SMALL = 50_000  # bytes; a smaller request is parsed without another thread
 MOST_TOGETHER = 500
 
 Result = Outcome | DeskRefusedError
+T = TypeVar("T")
 
 
 class _Waiting(NamedTuple):
@@ -135,6 +136,7 @@ _CASE = {
         "confidence": {"type": ["number", "null"]},
         **dict.fromkeys(("label", "group", "cluster", "model"), _NAME),
         "due": {"type": ["string", "number", "null"]},
+        "shadow": {"type": "object", "additionalProperties": {"type": "object"}},
         "body": {
             "type": "object",
             "required": ["kind", "content"],
@@ -191,18 +193,22 @@ def install_cases(app: FastAPI) -> None:
 
 
 def _read(data: bytes, kind: str) -> list[SentCase | DeskRefusedError]:
-    """Read the cases of a request; a bad one becomes an error and does not affect the others."""
+    return read_lines(data, kind, read_line)
+
+
+def read_lines(data: bytes, kind: str, read: Callable[[bytes], T]) -> list[T | DeskRefusedError]:
+    """Read the lines of a request; a bad one becomes an error and does not affect the others."""
     lines = [data] if kind == JSON else [line for line in data.split(b"\n") if line.strip()]
     if len(lines) > MOST_CASES:
         raise DeskRefusedError(
             "too_large", f"A batch may have at most {MOST_CASES} cases. Got {len(lines)}."
         )
-    return [_read_or_refuse(line) for line in lines]
+    return [_read_or_refuse(line, read) for line in lines]
 
 
-def _read_or_refuse(line: bytes) -> SentCase | DeskRefusedError:
+def _read_or_refuse(line: bytes, read: Callable[[bytes], T]) -> T | DeskRefusedError:
     try:
-        return read_line(line)
+        return read(line)
     except DeskRefusedError as error:
         return error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -16,6 +17,7 @@ from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.trail.export import Format, export_bytes
 from expertload.desk.trail.webhooks import add_webhook, end_webhook, send_again
 from expertload.desk.watch import policies, quality
+from expertload.desk.watch.anew import decide_all_waiting
 from expertload.desk.watch.state import state_of
 from expertload.exceptions import DeskRefusedError
 
@@ -60,7 +62,9 @@ async def add(request: Request) -> dict[str, Any]:
 @manager.post("/policies/{number}/activate", summary="Let a draft decide from now on")
 async def begin(number: int, request: Request) -> dict[str, Any]:
     """Activate a draft; the policy before it ends."""
-    await desk_of(request).awrite(policies.activate, number)
+    desk = desk_of(request)
+    await desk.awrite(policies.activate, number)
+    await asyncio.to_thread(decide_all_waiting, desk)
     return await _policy(request, number)
 
 
@@ -95,6 +99,7 @@ def _shown(row: AnyRow) -> dict[str, Any]:
         "state": row.state,
         "sha256": row.sha256,
         "source": row.source,
+        "share": row.share,
         "target_accuracy": point.target_accuracy,
         "expert_load": point.expert_load,
         "model": policy.model,

@@ -28,7 +28,11 @@ MOST_CASES = 5_000
 LONGEST_NAME = 200
 MOST_CLASSES = 10_000
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-FIELDS = {"key", "probabilities", "confidence", "label", "group", "cluster", "model", "due", "body"}
+MOST_SHADOWS = 20
+FIELDS = {
+    *("key", "probabilities", "confidence", "label", "group", "cluster", "model", "due", "body"),
+    "shadow",
+}
 LATEST_DUE = 253_402_300_799  # the end of the year 9999
 
 MOST_IMAGE_BYTES = 20_000_000
@@ -59,7 +63,7 @@ class SentCase(NamedTuple):
     key : str
         The sender's name for it; the same key always means the same case.
     digest : str
-        SHA-256 of what was sent.
+        SHA-256 of what was sent, without `shadow`: it may be sent again with more shadows.
     probabilities : dict from str to float, optional
         The probability of each class, by its name; NaN is possible.
     confidence, label : float and str, optional
@@ -70,6 +74,8 @@ class SentCase(NamedTuple):
         Microseconds since 1970.
     body : Body, optional
         What readers see.
+    shadow : dict from str to dict, optional
+        The probabilities of other models, by the name of the model.
     """
 
     key: str
@@ -82,6 +88,7 @@ class SentCase(NamedTuple):
     model: str | None = None
     due: int | None = None
     body: Body | None = None
+    shadow: dict[str, dict[str, float]] | None = None
 
 
 def read_line(line: bytes | str) -> SentCase:
@@ -93,23 +100,34 @@ def read_line(line: bytes | str) -> SentCase:
     try:
         content = orjson.loads(line)
         if isinstance(content, dict) and "body" not in content:
-            return _read(content, orjson.dumps(content, option=orjson.OPT_SORT_KEYS))
+            signed = _without_shadow(content)
+            return _read(content, orjson.dumps(signed, option=orjson.OPT_SORT_KEYS))
     except (ValueError, TypeError, DeskRefusedError):
         pass
+    return read_case(parsed(line))
+
+
+def parsed(line: bytes | str) -> Any:
+    """Parse JSON with the standard parser, whose errors say what is wrong."""
     try:
-        content = json.loads(line)
+        return json.loads(line)
     except (ValueError, RecursionError) as error:
         raise _refuse(
             f"This is not JSON ({_short(str(error))}).", "send one object per line."
         ) from None
-    return read_case(content)
+
+
+def _without_shadow(content: dict[str, Any]) -> dict[str, Any]:
+    if "shadow" not in content:
+        return content
+    return {name: value for name, value in content.items() if name != "shadow"}
 
 
 def read_case(content: Any) -> SentCase:
     """Read one case that was parsed from JSON."""
     if not isinstance(content, dict):
         raise _refuse(f"A case must be an object. Got {_short(content)}.")
-    return _read(content, _canonical(content))
+    return _read(content, _canonical(_without_shadow(content)))
 
 
 def _read(content: dict[str, Any], canonical: bytes) -> SentCase:
@@ -130,13 +148,65 @@ def _read(content: dict[str, Any], canonical: bytes) -> SentCase:
         model=_name(get("model"), "model"),
         due=_due(get("due")),
         body=None if get("body") is None else read_body(content["body"]),
+        shadow=None if get("shadow") is None else _shadow(content["shadow"]),
     )
     if case.probabilities is None and (case.confidence is None or case.label is None):
         raise _refuse(
             f"The case '{_short(case.key)}' has no prediction.",
             "send 'probabilities', or 'confidence' and 'label'.",
         )
+    if case.shadow and case.model in case.shadow:
+        raise _refuse(
+            f"'shadow' has the case's own model '{_short(case.model)}'.", "name other models there."
+        )
     return case
+
+
+def _shadow(value: Any) -> dict[str, dict[str, float]]:
+    if not isinstance(value, dict) or not 1 <= len(value) <= MOST_SHADOWS:
+        raise _refuse(
+            "'shadow' must be an object from the names of models to their probabilities. "
+            f"Got {_short(value)}.",
+            f"name 1 to {MOST_SHADOWS} models.",
+        )
+    return {_model(name): _needed_probabilities(given) for name, given in value.items()}
+
+
+class Shadow(NamedTuple):
+    """What a model answered that decides nothing: the case, the model, its probabilities."""
+
+    key: str
+    model: str
+    probabilities: dict[str, float]
+
+
+def read_shadow(line: bytes | str) -> Shadow:
+    """Read one answer of a model in shadow, in JSON."""
+    try:
+        content = orjson.loads(line)
+    except ValueError:
+        content = parsed(line)
+    if not isinstance(content, dict) or content.keys() != {"key", "model", "probabilities"}:
+        raise _refuse(
+            "A shadow must be an object with 'key', 'model' and 'probabilities'. "
+            f"Got {_short(content)}."
+        )
+    given = _needed_probabilities(content["probabilities"])
+    return Shadow(_key(content["key"]), _model(content["model"]), given)
+
+
+def _model(value: Any) -> str:
+    name = _name(value, "model")
+    if not name:
+        raise _refuse("A model in shadow needs a name.")
+    return name
+
+
+def _needed_probabilities(value: Any) -> dict[str, float]:
+    given = _probabilities(value)
+    if given is None:
+        raise _refuse("A model in shadow must have 'probabilities'.")
+    return given
 
 
 def _canonical(content: dict[str, Any]) -> bytes:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import orjson
 from sqlalchemy import select
 
-from expertload.desk.intake.case import CONTROL, SentCase
+from expertload.desk.intake.case import CONTROL, SentCase, Shadow
 from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy, unrouted
 from expertload.desk.intake.sampling import draw
-from expertload.desk.store.database import SECOND, AnyRow, Event, Transaction, content_digest
+from expertload.desk.intake.shadows import answer_row, as_json, receive_shadows, store_shadows
+from expertload.desk.store.database import (
+    SECOND,
+    AnyRow,
+    Event,
+    Project,
+    Transaction,
+    content_digest,
+)
 from expertload.desk.store.tables import bodies, cases, decisions, readings
 from expertload.exceptions import DeskRefusedError
 
@@ -50,7 +58,27 @@ def receive(transaction: Transaction, sent: Sequence[SentCase]) -> list[Outcome 
     if new:
         outcomes = _store(transaction, new)
         known |= {case.key: (case.digest, outcomes[case.key]) for case in new}
-    return [_answer(case, *known[case.key]) for case in sent]
+    stored = {case.key for case in new}
+    again = [c for c in sent if c.shadow and c.key not in stored and c.digest == known[c.key][0]]
+    refused = _add_shadows(transaction, again)
+    return [refused.get(case.key) or _answer(case, *known[case.key]) for case in sent]
+
+
+def _add_shadows(
+    transaction: Transaction, again: Sequence[SentCase]
+) -> dict[str, DeskRefusedError]:
+    """Store the shadows of cases that are sent again; return what is refused, by key."""
+    shadows = [
+        Shadow(case.key, model, given)
+        for case in again
+        for model, given in (case.shadow or {}).items()
+    ]
+    results = receive_shadows(transaction, shadows) if shadows else []
+    return {
+        shadow.key: result
+        for shadow, result in zip(shadows, results, strict=True)
+        if isinstance(result, DeskRefusedError)
+    }
 
 
 def _answer(case: SentCase, digest: str, outcome: Outcome) -> Outcome | DeskRefusedError:
@@ -91,43 +119,97 @@ _KNOWN = (
 )
 
 
-class _ActivePolicy(NamedTuple):
-    """The active policy; `trusted` says whether it may decide now."""
+class Decider(NamedTuple):
+    """A policy that decides cases now: all of them, or on trial a share.
+
+    Attributes
+    ----------
+    id, since : int
+        Its number, and when it began.
+    policy : RoutingPolicy
+        What it decides.
+    trusted : bool
+        Whether it may decide now. With strict rules, it may only while it is confirmed.
+    share : float or None
+        On trial, the share of cases that it decides.
+    """
 
     id: int
     since: int
     policy: RoutingPolicy
     trusted: bool
+    share: float | None
 
 
-def _active_policy(transaction: Transaction) -> _ActivePolicy | None:
-    """Return the active policy. With strict rules, it may decide only while it is confirmed."""
-    rows = transaction.rows(_ACTIVE, project=transaction.project.id)
-    if not rows:
-        return None
-    ((number, document, since, monitored),) = rows
-    trusted = not transaction.project.rules.strict or monitored == "confirmed"
-    return _ActivePolicy(number, since, read_policy(document), trusted)
+def deciders_of(transaction: Transaction) -> list[Decider]:
+    """Return the policies that decide now: one on trial comes before the active one."""
+    strict = transaction.project.rules.strict
+    return [
+        Decider(number, since, read_policy(document), not strict or state == "confirmed", share)
+        for number, document, since, share, state in transaction.rows(
+            _DECIDERS, project=transaction.project.id
+        )
+    ]
 
 
-_ACTIVE = (
-    "SELECT policies.id, policies.document, policies.activated, monitors.state "
+_DECIDERS = (
+    "SELECT policies.id, policies.document, policies.activated, policies.share, monitors.state "
     "FROM policies LEFT JOIN monitors ON monitors.policy_id = policies.id "
-    "WHERE policies.project_id = :project AND policies.state = 'active'"
+    "WHERE policies.project_id = :project AND policies.state IN ('active', 'trial') "
+    "ORDER BY policies.state DESC"
 )
 
 
+class Routed(NamedTuple):
+    """A case with the answer of the model that decides it, its policy, and where it goes."""
+
+    case: SentCase
+    decider: Decider | None
+    route: Route
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the policy decides the case now."""
+        return self.route.accepted and self.decider is not None and self.decider.trusted
+
+
+def route_all(transaction: Transaction, sent: Sequence[SentCase]) -> list[Routed]:
+    """Route cases, each by the one policy that decides it now."""
+    routed = [Routed(case, None, unrouted(case, "no_policy")) for case in sent]
+    left = list(range(len(sent)))
+    for decider in deciders_of(transaction):
+        answers = {i: _answer_for(decider, sent[i], transaction.project) for i in left}
+        mine = {i: case for i, case in answers.items() if case is not None}
+        for i, route in zip(mine, decider.policy.route(list(mine.values())), strict=True):
+            routed[i] = Routed(mine[i], decider, route)
+        left = [i for i in left if i not in mine]
+    return routed
+
+
+def _answer_for(decider: Decider, case: SentCase, project: Project) -> SentCase | None:
+    """Return a case with the answer that a policy decides by; None if another policy decides it."""
+    model = decider.policy.model
+    if decider.share is not None:
+        answered = case.model == model or model in (case.shadow or ())
+        purpose = f"share of policy {decider.id}"
+        if not answered or draw(project.secret, purpose, project.name, case.key) >= decider.share:
+            return None
+    return answer_by(model, case)
+
+
+def answer_by(model: str | None, case: SentCase) -> SentCase:
+    """Return a case with the answer of a model, if that is in shadow; else the case as it is."""
+    if model is None or case.model == model or not case.shadow or model not in case.shadow:
+        return case
+    return case._replace(model=model, probabilities=case.shadow[model], confidence=None, label=None)
+
+
 def _store(transaction: Transaction, new: Sequence[SentCase]) -> dict[str, Outcome]:
-    active = _active_policy(transaction)
-    if active is None:
-        routes = [unrouted(case, "no_policy") for case in new]
-    else:
-        routes = active.policy.route(new)
-    batch = _Batch(transaction, active)
+    batch = _Batch(transaction)
     numbers = transaction.new_ids(cases, len(new))
     outcomes = {
-        case.key: batch.add(number, case, route)
-        for number, case, route in zip(numbers, new, routes, strict=True)
+        case.key: batch.add(number, case, routed)
+        for number, case, routed in zip(numbers, new, route_all(transaction, new), strict=True)
     }
     batch.store()
     return outcomes
@@ -136,27 +218,28 @@ def _store(transaction: Transaction, new: Sequence[SentCase]) -> dict[str, Outco
 class _Batch:
     """The rows of several cases, collected and then written table by table."""
 
-    def __init__(self, transaction: Transaction, active: _ActivePolicy | None) -> None:
+    def __init__(self, transaction: Transaction) -> None:
         self.transaction = transaction
-        self.policy = active.id if active else None
-        self.trusted = active is not None and active.trusted
-        self.rate = transaction.project.sampling_rate if self.trusted else 1.0
-        self.made = max(transaction.now, active.since) if active else transaction.now
         self.due = transaction.now + transaction.project.rules.due_seconds * SECOND
         self.cases: list[Row] = []
         self.bodies: list[Row] = []
         self.decisions: list[Row] = []
         self.readings: list[Wanted] = []
+        self.shadows: list[tuple[Event, int, dict[str, Any], bool]] = []
 
-    def add(self, number: int, case: SentCase, route: Route) -> Outcome:
-        """Add one case: its row and, if it has them, its body, decision and reading."""
+    def add(self, number: int, sent: SentCase, routed: Routed) -> Outcome:
+        """Add one case: its row and, if it has them, its body, decision, reading and shadows."""
         project = self.transaction.project
+        case, decider, route = routed
+        policy = decider.id if decider else None
+        rate = project.sampling_rate if decider and decider.trusted else 1.0
+        made = max(self.transaction.now, decider.since) if decider else self.transaction.now
         event = self.transaction.event("case.received", case_id=number)
         u = draw(project.secret, "quality", project.name, case.key)
-        decided = route.accepted and self.trusted
+        decided = routed.is_decided
         due = self.due if case.due is None else case.due
         cause = route.cause if decided or not route.accepted else "not_confirmed_yet"
-        probabilities = _as_json(case.probabilities)
+        probabilities = as_json(case.probabilities)
         row = {
             "id": number,
             "project_id": project.id,
@@ -172,11 +255,11 @@ class _Batch:
             "probabilities_sha256": content_digest(probabilities),
             "accepted": route.accepted,
             "cause": cause,
-            "policy_id": self.policy,
+            "policy_id": policy,
             "draw": u,
-            "rate": self.rate,
-            "audit": "open" if route.accepted and u < self.rate else None,
-            "received": self.made,
+            "rate": rate,
+            "audit": "open" if route.accepted and u < rate else None,
+            "received": made,
             "due": due,
         }
         self.cases.append((event, row))
@@ -184,25 +267,15 @@ class _Batch:
             body = {"kind": case.body.kind, "media_type": case.body.media_type}
             content = {"sha256": case.body.sha256, "content": case.body.content}
             self.bodies.append((event, {"id": number, **body, **content}))
-        if not decided or u < self.rate:
+        for name, given in _others(sent, case):
+            self.shadows.append((event, number, answer_row(name, given), True))
+        if not decided or u < rate:
             why = "quality" if decided else "delegated"
             self.readings.append(Wanted(number, due, event, why))
         if not decided:
             return _delegated(case.key, cause)
-        self.decisions.append((event, self._decision(number, route)))
-        return _decided(case.key, route.predicted, self.policy, cause)
-
-    def _decision(self, number: int, route: Route) -> dict[str, Any]:
-        return {
-            "case_id": number,
-            "version": 1,
-            "kind": "auto",
-            "label": route.predicted,
-            "policy_id": self.policy,
-            "reading_id": None,
-            "made": self.made,
-            "supersedes": None,
-        }
+        self.decisions.append((event, automatic(number, "auto", route, policy, made)))
+        return _decided(case.key, route.predicted, policy, cause)
 
     def store(self) -> None:
         """Write all rows, in the order of the foreign keys, and update the counters."""
@@ -215,14 +288,37 @@ class _Batch:
                 row["id"] = number
             transaction.insert_all(decisions, self.decisions)
         open_readings(transaction, self.readings)
-        for name, n in (("received", len(self.cases)), ("decided", len(self.decisions))):
-            transaction.count(name, n)
-            transaction.count_hourly(name, n)
+        store_shadows(transaction, self.shadows)
+        for name, rows in (("received", self.cases), ("decided", self.decisions)):
+            transaction.count(name, len(rows))
+            transaction.count_hourly(name, len(rows))
+            for policy, n in Counter(row["policy_id"] for _, row in rows).items():
+                transaction.count(f"{name} by policy {policy}", n)
 
 
-def _as_json(probabilities: dict[str, float] | None) -> str | None:
-    """Write probabilities as JSON. JSON has no NaN, so NaN becomes null."""
-    return None if probabilities is None else orjson.dumps(probabilities).decode()
+def automatic(case: int, kind: str, route: Route, policy: int | None, made: int) -> dict[str, Any]:
+    """Return the first decision of a case, which a policy makes."""
+    return {
+        "case_id": case,
+        "version": 1,
+        "kind": kind,
+        "label": route.predicted,
+        "policy_id": policy,
+        "reading_id": None,
+        "made": made,
+        "supersedes": None,
+    }
+
+
+def _others(sent: SentCase, deciding: SentCase) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yield the answers of the models that do not decide a case."""
+    if sent.shadow is None:
+        return
+    for model, given in sent.shadow.items():
+        if model != deciding.model:
+            yield model, given
+    if sent.model != deciding.model and sent.probabilities is not None:
+        yield sent.model or "", sent.probabilities
 
 
 def find_case(transaction: Transaction, key: str, *, locked: bool = True) -> AnyRow:

@@ -103,12 +103,9 @@ class RoutingPolicy:
         if case.probabilities is not None:
             if known and known != case.probabilities.keys():
                 return "unknown_class"
-            values = case.probabilities.values()
-            if not all(0 <= value <= 1 for value in values):
-                return "not_a_probability" if all(v == v for v in values) else "not_a_number"
-            if len(case.probabilities) < 2 or abs(sum(values) - 1) > 1e-3:
-                return "not_a_probability"
-            top = _top(case.probabilities)
+            if flaw := flaw_of(case.probabilities):
+                return flaw
+            top = top_class(case.probabilities)
             return "another_label" if case.label not in (None, top) else ""
         return "unknown_class" if known and case.label not in known else ""
 
@@ -143,11 +140,22 @@ def unrouted(case: SentCase, cause: str) -> Route:
         confidence = None
     predicted = case.label
     if predicted is None and case.probabilities:
-        predicted = _top(case.probabilities)
+        predicted = top_class(case.probabilities)
     return Route(False, predicted, confidence, cause)
 
 
-def _top(probabilities: dict[str, float]) -> str | None:
+def flaw_of(probabilities: dict[str, float]) -> str:
+    """Return what is wrong with the probabilities of a case; empty if nothing is."""
+    values = probabilities.values()
+    if not all(0 <= value <= 1 for value in values):
+        return "not_a_probability" if all(v == v for v in values) else "not_a_number"
+    if len(probabilities) < 2 or abs(sum(values) - 1) > 1e-3:
+        return "not_a_probability"
+    return ""
+
+
+def top_class(probabilities: dict[str, float]) -> str | None:
+    """Return the class with the highest probability; None if one of them is not a number."""
     if any(value != value for value in probabilities.values()):
         return None
     return max(probabilities, key=probabilities.__getitem__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ from expertload.desk.store.tables import Id, cases, counters, events, metadata, 
 from expertload.desk.trail.chain import Verdict, read_changes, verify
 from expertload.desk.trail.export import Format
 from expertload.desk.watch import policies, quality
+from expertload.desk.watch.anew import decide_all_waiting
 from expertload.exceptions import DeskRefusedError
 
 router = APIRouter()
@@ -87,7 +89,9 @@ async def upload(request: Request, policy: Annotated[UploadFile, File()]) -> Res
 @manager.post("/policies/{number}/activate")
 async def begin(number: int, request: Request) -> Response:
     """Let a draft decide from now on."""
-    await desk_of(request).awrite(policies.activate, number)
+    desk = desk_of(request)
+    await desk.awrite(policies.activate, number)
+    await asyncio.to_thread(decide_all_waiting, desk)
     return go("/manage/policies?notice=active")
 
 

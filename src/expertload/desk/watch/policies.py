@@ -16,7 +16,7 @@ from sqlalchemy import exists, func, select, update
 
 from expertload.desk.intake.receiving import Wanted, find_case, open_readings
 from expertload.desk.intake.routing import read_policy
-from expertload.desk.store.database import AnyRow, Transaction
+from expertload.desk.store.database import AnyRow, Event, Transaction
 from expertload.desk.store.tables import (
     bodies,
     cases,
@@ -58,17 +58,32 @@ def activate(transaction: Transaction, number: int) -> None:
             f"Policy {number} is {policy.state}, and only a draft can be activated.",
             "add the policy again; a withdrawn policy stays withdrawn.",
         )
-    _check_can_be_watched(policy)
+    replace_active(transaction, number)
+    event = begin(transaction, number, "active")
+    rate = transaction.project.rules.quality_rate
+    transaction.update(projects, transaction.project.id, event, sampling_rate=rate)
+
+
+def replace_active(transaction: Transaction, number: int) -> None:
+    """End the active policy, because this one takes its place."""
     current = active_policy(transaction)
     if current is not None:
         withdraw(transaction, current.id, reason=f"replaced by policy {number}")
+
+
+def begin(
+    transaction: Transaction, number: int, state: str, *, share: float | None = None
+) -> Event:
+    """Let a draft decide: all cases, or on trial a share; it will look at waiting cases too."""
+    policy = find_policy(transaction, number)
+    _check_can_be_watched(policy)
     event = transaction.event("policy.activated")
-    transaction.move(policies, policy, "active", event, activated=transaction.now)
+    started = {"activated": transaction.now, "share": share, "caught_up": 0}
+    transaction.move(policies, policy, state, event, **started)
     nothing = {"evidence": 0.0, "audited": 0, "errors": 0, "open": 0, "bound": 0.0, "memory": "{}"}
     transaction.insert(monitors, event, policy_id=number, state="not refuted", **nothing)
-    rate = transaction.project.rules.quality_rate
-    transaction.update(projects, transaction.project.id, event, sampling_rate=rate)
     announce(transaction, "policy.activated", {"policy": number})
+    return event
 
 
 def withdraw(transaction: Transaction, number: int, *, reason: str) -> None:
@@ -106,6 +121,13 @@ def active_policy(transaction: Transaction) -> AnyRow | None:
     """Return the active policy's row, if there is one."""
     return transaction.first(
         select(policies).where(transaction.in_project(policies), in_state(policies, "active"))
+    )
+
+
+def trial_policy(transaction: Transaction) -> AnyRow | None:
+    """Return the row of the policy that decides a share of the cases, if there is one."""
+    return transaction.first(
+        select(policies).where(transaction.in_project(policies), in_state(policies, "trial"))
     )
 
 

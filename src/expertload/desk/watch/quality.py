@@ -153,7 +153,7 @@ def _alarm(transaction: Transaction, policy: AnyRow, monitor: AnyRow, evidence: 
     """
     if monitor.alarmed is not None:
         return
-    if policy.state == "active":
+    if policy.state in ("active", "trial"):
         target = read_policy(policy.document).point.target_accuracy
         reason = f"alarm: audits refute an accuracy of {target:g} (evidence {evidence:.3g})"
         withdraw(transaction, policy.id, reason=reason)
@@ -165,7 +165,7 @@ def _alarm(transaction: Transaction, policy: AnyRow, monitor: AnyRow, evidence: 
 def _warn(transaction: Transaction, policy: AnyRow) -> None:
     """Raise the share of cases that experts read; it depends on past cases, never on the next."""
     raised = transaction.project.rules.raised_rate
-    if policy.state != "active" or transaction.project.sampling_rate >= raised:
+    if policy.state == "withdrawn" or transaction.project.sampling_rate >= raised:
         return
     event = transaction.event("monitor.warning")
     transaction.update(projects, transaction.project.id, event, sampling_rate=raised)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
-from sqlalchemy import func, select, text
+from sqlalchemy import exists, func, select, text
 
 from expertload.desk.intake.case import CONTROL
 from expertload.desk.intake.golden import PEOPLE
@@ -28,6 +28,7 @@ from expertload.desk.store.tables import (
     counters,
     in_state,
     monitors,
+    policies,
     projects,
     readings,
     seals,
@@ -60,6 +61,10 @@ def state_of(transaction: Transaction) -> dict[str, Any]:
     """Return counts, load, backlog, the policy and the state of its promise."""
     counts = count_of(transaction)
     received, decided = counts.get("received", 0), counts.get("decided", 0)
+    policy = _policy(transaction)
+    # Under the active policy; everything is delegated under none, and only the past has a load.
+    of = "" if policy is None else f" by policy {policy['id']}"
+    came, went = counts.get(f"received{of}", 0), counts.get(f"decided{of}", 0)
     return {
         "project": transaction.project.name,
         "counts": {
@@ -71,7 +76,7 @@ def state_of(transaction: Transaction) -> dict[str, Any]:
             "late": counts.get("answers.late", 0),
             "skips": counts.get("skips", 0),
         },
-        "load": (received - decided) / received if received else None,
+        "load": (came - went) / came if came else None,
         "backlog": {
             "waiting": counts.get("readings.waiting", 0),
             "leased": counts.get("readings.leased", 0),
@@ -84,7 +89,7 @@ def state_of(transaction: Transaction) -> dict[str, Any]:
         "capacity": capacity_of(transaction),
         "shift": load_shift(transaction),
         "causes": causes_of(transaction),
-        "policy": _policy(transaction),
+        "policy": policy,
         "monitor": _monitor(transaction),
         "head": transaction.value(select(seals.c.sha256).order_by(seals.c.id.desc()).limit(1)),
     }
@@ -146,11 +151,12 @@ def _policy(transaction: Transaction) -> dict[str, Any] | None:
 
 
 def _monitor(transaction: Transaction) -> dict[str, Any] | None:
-    """Return the monitor of the latest policy, also after it was withdrawn."""
+    """Return the monitor of the active policy, or else of the latest one."""
+    is_active = exists().where(policies.c.id == monitors.c.policy_id, in_state(policies, "active"))
     row = transaction.first(
         select(monitors)
         .where(transaction.in_project(monitors))
-        .order_by(monitors.c.id.desc())
+        .order_by(is_active.desc(), monitors.c.id.desc())
         .limit(1)
     )
     if row is None:

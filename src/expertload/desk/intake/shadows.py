@@ -1,0 +1,111 @@
+"""Answers of models in shadow: they are stored beside a case, and decide nothing.
+
+An answer is never changed: sent again, it must be the same. It counts as evidence only if it came
+before any expert's answer to the case. A model that was trained on that answer would otherwise
+certify itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from expertload.desk.intake.case import Shadow
+from expertload.desk.intake.routing import flaw_of, top_class
+from expertload.desk.store.database import Event, Transaction, content_digest
+from expertload.desk.store.tables import shadows
+from expertload.exceptions import DeskRefusedError
+
+Stored = dict[str, str]
+
+
+def as_json(probabilities: dict[str, float] | None) -> str | None:
+    """Write probabilities as JSON. JSON has no NaN, so NaN becomes null."""
+    return None if probabilities is None else orjson.dumps(probabilities).decode()
+
+
+@lru_cache(maxsize=256)
+def classes_digest(names: tuple[str, ...]) -> str:
+    """Return a short digest of the names of classes, in any order."""
+    return hashlib.sha256("\x1f".join(sorted(names)).encode()).hexdigest()[:16]
+
+
+def answer_row(model: str, probabilities: dict[str, float]) -> dict[str, Any]:
+    """Return the columns of a model's answer; it has no confidence if it is not valid."""
+    is_valid = not flaw_of(probabilities)
+    written = as_json(probabilities)
+    return {
+        "model": model,
+        "classes": classes_digest(tuple(probabilities)),
+        "predicted": top_class(probabilities),
+        "confidence": max(probabilities.values()) if is_valid else None,
+        "probabilities": written,
+        "probabilities_sha256": content_digest(written),
+    }
+
+
+def store_shadows(
+    transaction: Transaction, answers: Sequence[tuple[Event, int, dict[str, Any], bool]]
+) -> None:
+    """Store answers, each with its event, its case and whether it came before an expert's."""
+    if not answers:
+        return
+    common = {"project_id": transaction.project.id, "received": transaction.now}
+    numbers = transaction.new_ids(shadows, len(answers))
+    rows = [
+        (event, {"id": number, "case_id": case, **row, "blind": blind, **common})
+        for number, (event, case, row, blind) in zip(numbers, answers, strict=True)
+    ]
+    transaction.insert_all(shadows, rows)
+
+
+def receive_shadows(
+    transaction: Transaction, sent: Sequence[Shadow]
+) -> list[Stored | DeskRefusedError]:
+    """Store answers to known cases; return what became of each. The others are stored."""
+    project, keys = transaction.project.id, list({each.key for each in sent})
+    found = transaction.rows(_CASES, project=project, keys=keys)
+    case_of = {key: number for key, number, *_ in found}
+    numbers = list(case_of.values())
+    known = {(number, model or ""): written for _, number, model, written in found}
+    known |= {(n, m): written for n, m, written in transaction.rows(_KNOWN, numbers=numbers)}
+    answered = {number for (number,) in transaction.rows(_ANSWERED, numbers=numbers)}
+    results: list[Stored | DeskRefusedError] = []
+    new = []
+    for key, model, probabilities in sorted(sent, key=lambda each: each[:2]):
+        case = case_of.get(key)
+        if case is None or (case, model) in known:
+            continue
+        known[case, model] = as_json(probabilities)
+        event = transaction.event("shadow.received", case_id=case)
+        new.append((event, case, answer_row(model, probabilities), case not in answered))
+    store_shadows(transaction, new)
+    for each in sent:
+        case = case_of.get(each.key)
+        results.append(_result(each, known.get((case, each.model)) if case else None, case))
+    return results
+
+
+def _result(sent: Shadow, stored: str | None, case: int | None) -> Stored | DeskRefusedError:
+    if case is None:
+        return DeskRefusedError(
+            "not_found", f"There is no case '{sent.key}'.", "send the case first."
+        )
+    if stored is None or orjson.loads(stored) != orjson.loads(as_json(sent.probabilities) or ""):
+        return DeskRefusedError(
+            "conflict",
+            f"The model '{sent.model}' has answered the case '{sent.key}' with other numbers.",
+            "the first answer stays; give a model that has changed another name.",
+        )
+    return {"key": sent.key, "model": sent.model, "status": "stored"}
+
+
+_CASES = (
+    "SELECT key, id, model, probabilities FROM cases WHERE project_id = :project AND key IN :keys"
+)
+_KNOWN = "SELECT case_id, model, probabilities FROM shadows WHERE case_id IN :numbers"
+_ANSWERED = "SELECT DISTINCT case_id FROM answers WHERE case_id IN :numbers"

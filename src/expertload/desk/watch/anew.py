@@ -1,0 +1,167 @@
+"""Decides waiting cases anew where a policy that began since may: a switch empties the queue.
+
+A case that nobody has taken yet is routed again, as if it came now. If a policy decides it, that is
+an event and a decision of its own kind, "anew": the answer that its sender got stays as it was. A
+look-back at the policy sends it to experts again.
+
+A policy looks at the queue in parts, and its row has the place where it is. So a server that is
+killed goes on there after it has started again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from sqlalchemy import select, update
+
+from expertload.desk.desk import Desk
+from expertload.desk.intake.case import SentCase
+from expertload.desk.intake.receiving import Routed, automatic, route_all
+from expertload.desk.intake.shadows import answer_row, as_json
+from expertload.desk.store.database import AnyRow, Event, Transaction, content_digest
+from expertload.desk.store.tables import (
+    cases,
+    decisions,
+    in_state,
+    monitors,
+    policies,
+    readings,
+    shadows,
+)
+from expertload.desk.trail.webhooks import announce
+
+AT_ONCE = 1_000
+
+
+def decide_all_waiting(desk: Desk) -> int:
+    """Let policies that have just begun look at the whole queue; return how many they decided."""
+    decided = 0
+    while desk.read(_behind) is not None:
+        decided += desk.write(decide_waiting)
+    return decided
+
+
+def _behind(transaction: Transaction) -> AnyRow | None:
+    """Return a policy that has not looked at all waiting cases yet."""
+    behind = (policies.c.caught_up.is_not(None), policies.c.state.in_(("active", "trial")))
+    return transaction.first(select(policies).where(transaction.in_project(policies), *behind))
+
+
+def decide_waiting(transaction: Transaction) -> int:
+    """Let a policy look at the next waiting cases; return how many were decided."""
+    transaction.require_alone()
+    policy = _behind(transaction)
+    if policy is None:
+        return 0
+    waiting = transaction.all(
+        select(readings.c.id, readings.c.case_id, readings.c.state)
+        .join(cases, cases.c.id == readings.c.case_id)
+        .where(
+            transaction.in_project(readings),
+            in_state(readings, "waiting"),
+            readings.c.why == "delegated",
+            readings.c.case_id > policy.caught_up,
+            cases.c.truth.is_(None),  # readers, not models, are tested with these
+        )
+        .order_by(readings.c.case_id)
+        .limit(AT_ONCE)
+    )
+    place = waiting[-1].case_id if len(waiting) == AT_ONCE else None
+    transaction.update(policies, policy.id, transaction.event("policy.looked"), caught_up=place)
+    rows, sent = stored_cases(transaction, [reading.case_id for reading in waiting])
+    routed = route_all(transaction, sent)
+    decided = 0
+    for reading, row, case, route in zip(waiting, rows, sent, routed, strict=True):
+        if route.is_decided:
+            _decide(transaction, reading, row, case, route)
+            decided += 1
+    return decided
+
+
+def stored_cases(
+    transaction: Transaction, numbers: Sequence[int]
+) -> tuple[list[AnyRow], list[SentCase]]:
+    """Return the rows of cases, in their order, and the cases as they were sent."""
+    rows = transaction.all(select(cases).where(cases.c.id.in_(numbers)).order_by(cases.c.id))
+    beside: dict[int, dict[str, dict[str, float]]] = {}
+    for shadow in transaction.all(select(shadows).where(shadows.c.case_id.in_(numbers))):
+        if shadow.probabilities is not None:
+            answers = beside.setdefault(shadow.case_id, {})
+            answers[shadow.model] = orjson.loads(shadow.probabilities)
+    return rows, [
+        SentCase(
+            key=row.key,
+            digest=row.digest,
+            probabilities=None if row.probabilities is None else orjson.loads(row.probabilities),
+            confidence=row.confidence,
+            label=row.predicted,
+            group=row.group_name,
+            cluster=row.cluster,
+            model=row.model,
+            shadow=beside.get(row.id),
+        )
+        for row in rows
+    ]
+
+
+def _decide(
+    transaction: Transaction, reading: AnyRow, row: AnyRow, sent: SentCase, routed: Routed
+) -> None:
+    case, decider, route = routed
+    if decider is None:
+        return
+    event = transaction.event("case.decided_anew", case_id=row.id)
+    rate = transaction.project.sampling_rate
+    is_audited = row.draw < rate
+    if case.model != row.model:
+        _swap_answers(transaction, event, row, sent, case)
+    values: dict[str, Any] = {
+        "predicted": route.predicted,
+        "confidence": route.confidence,
+        "accepted": True,
+        "policy_id": decider.id,
+        "rate": rate,
+        "audit": "open" if is_audited else None,
+    }
+    transaction.move(cases, row, "auto", event, **values)
+    made = max(transaction.now, decider.since)
+    transaction.insert(decisions, event, **automatic(row.id, "anew", route, decider.id, made))
+    if is_audited:
+        transaction.update(readings, reading.id, event, why="quality")
+        # Its audits are no longer in the order in which they were counted.
+        monitor = transaction.value(select(monitors.c.id).filter_by(policy_id=decider.id))
+        transaction.update(monitors, monitor, event, memory="{}")
+    else:
+        transaction.move(readings, reading, "void", event, finished=transaction.now)
+    payload = {"key": row.key, "label": route.predicted, "corrects": False}
+    announce(transaction, "case.decided", payload, case_id=row.id)
+
+
+def _swap_answers(
+    transaction: Transaction, event: Event, row: AnyRow, sent: SentCase, case: SentCase
+) -> None:
+    """Store the deciding model's answer with the case, and the other one as a shadow."""
+    chosen = shadows.c.case_id == row.id, shadows.c.model == case.model
+    shadow = transaction.value(select(shadows.c.id).where(*chosen))
+    before = answer_row(sent.model or "", sent.probabilities or {})
+    _write(transaction, event, shadows, shadow, before)
+    written = as_json(case.probabilities)
+    answer = {"model": case.model, "probabilities": written}
+    _write(
+        transaction,
+        event,
+        cases,
+        row.id,
+        {**answer, "probabilities_sha256": content_digest(written)},
+    )
+
+
+def _write(
+    transaction: Transaction, event: Event, table: Any, number: int, values: dict[str, Any]
+) -> None:
+    """Change a row whose event has the digest of what is too long for it."""
+    stored = {name: value for name, value in values.items() if name in table.c}
+    transaction.connection.execute(update(table).where(table.c.id == number).values(**stored))
+    event.note(table, number, values)

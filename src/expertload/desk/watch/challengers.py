@@ -1,0 +1,436 @@
+"""Models in shadow: the evidence that one may take over, and the steps in which it does.
+
+The evidence is that of `expertload.monitoring.ChallengerMonitor`, computed from the answers that
+are stored. They are counted in the order in which they came, so no answer changes what was shown
+before it. The first ones only set the thresholds. After an alarm, and when the classes of a model
+change, the evidence starts anew: what was seen before says nothing about what comes.
+
+A model that takes over decides a share of the cases first, on trial; the active policy decides the
+others. Which cases these are depends on a keyed hash. At a share of 1 its policy is the active one.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+from sqlalchemy import func, select
+
+from expertload import __version__
+from expertload.desk.intake.receiving import answer_by
+from expertload.desk.intake.routing import RoutingPolicy, read_policy
+from expertload.desk.queue.claims import classes_of
+from expertload.desk.store.database import AnyRow, Transaction
+from expertload.desk.store.tables import monitors, policies, shadows
+from expertload.desk.watch.anew import stored_cases
+from expertload.desk.watch.policies import (
+    activate,
+    active_policy,
+    add_policy,
+    all_policies,
+    begin,
+    replace_active,
+    trial_policy,
+    withdraw,
+)
+from expertload.exceptions import DeskRefusedError
+from expertload.monitoring import ChallengerMonitor
+from expertload.operating_point.point import Origin
+
+PILOT = 200  # answers that set the thresholds, and are not counted
+PROMISE = (0.95, 0.95)  # accuracy and confidence, if there was no policy yet
+
+
+class Challenger(NamedTuple):
+    """A model in shadow.
+
+    Attributes
+    ----------
+    model : str
+        Its name.
+    n_answers : int
+        Its answers to cases, with its present classes.
+    n_missing : int
+        The cases since its evidence began that it has not answered.
+    last : int
+        When its last answer came.
+    monitor : ChallengerMonitor or None
+        The evidence; None until enough answers have set the thresholds.
+    policy : Row or None
+        Its policy on trial, or the active one.
+    """
+
+    model: str
+    n_answers: int
+    n_missing: int
+    last: int
+    monitor: ChallengerMonitor | None
+    policy: AnyRow | None
+
+    @property
+    def share(self) -> float:
+        """The share of cases that it decides."""
+        if self.policy is None:
+            return 0.0
+        return 1.0 if self.policy.share is None else float(self.policy.share)
+
+    @property
+    def may_switch(self) -> bool:
+        """Whether the evidence is enough to take over."""
+        return self.monitor is not None and self.monitor.may_switch
+
+    def summary(self) -> str:
+        """Return in words whether it may take over, and what is missing."""
+        if self.monitor is None:
+            return (
+                f"Not yet: {self.n_answers} of the first {PILOT} answers, which set the "
+                "thresholds, have come."
+            )
+        text = self.monitor.summary()
+        if self.n_missing:
+            n = self.monitor.n_cases
+            text += f" It has not answered {self.n_missing} of {n} cases: these count as delegated."
+        return text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as plain values, for JSON."""
+        nothing = {"may_switch": False, "threshold": None, "load_now": None, "load_then": None}
+        evidence = nothing if self.monitor is None else self.monitor.to_dict()
+        return {
+            "model": self.model,
+            **{name: value for name, value in evidence.items() if name != "model_name"},
+            "answers": self.n_answers,
+            "missing": self.n_missing,
+            "last": self.last / 1e6,
+            "policy": None if self.policy is None else self.policy.id,
+            "share": self.share,
+            "summary": self.summary(),
+        }
+
+
+def challengers_of(transaction: Transaction) -> list[Challenger]:
+    """Return every model in shadow, and those that decide since they were one."""
+    names = transaction.rows(_MODELS, project=transaction.project.id)
+    found = [challenger_of(transaction, model, newest) for model, newest in names]
+    return [each for each in found if each is not None]
+
+
+def find_challenger(transaction: Transaction, model: str) -> Challenger:
+    """Return one model in shadow."""
+    newest = transaction.value(
+        select(func.max(shadows.c.id)).where(
+            transaction.in_project(shadows), shadows.c.model == model
+        )
+    )
+    found = None if newest is None else challenger_of(transaction, model, newest)
+    if found is None:
+        raise DeskRefusedError(
+            "not_found",
+            f"No model '{model[:60]}' is in shadow.",
+            "send its answers to POST /api/shadow.",
+        )
+    return found
+
+
+def challenger_of(transaction: Transaction, model: str, newest: int) -> Challenger | None:
+    """Return a model in shadow by its name and its newest answer; None for today's own model."""
+    active, trial = active_policy(transaction), trial_policy(transaction)
+    mine = [p for p in (trial, active) if p is not None and read_policy(p.document).model == model]
+    if mine and mine[0].source != "challenger":
+        return None
+    last = transaction.connection.execute(select(shadows).where(shadows.c.id == newest)).one()
+    restart = transaction.rows(
+        _RESTART, project=transaction.project.id, model=model, classes=last.classes
+    )[0][0]
+    found = {"project": transaction.project.id, "model": model, "after": restart or 0}
+    ((n_answers,),) = transaction.rows(_COUNT, **found)
+    pilot = transaction.rows(_PILOT, **found, n=PILOT)
+    policy = mine[0] if mine else None
+    if len(pilot) < PILOT:
+        return Challenger(model, n_answers, 0, last.received, None, policy)
+    target, level = _promise(transaction)
+    monitor = ChallengerMonitor.from_confidences(
+        [confidence or 0.0 for _, _, confidence in pilot],
+        target_accuracy=target,
+        confidence_level=level,
+        model_name=model,
+    )
+    since = last_alarm(transaction)
+    found |= {"after": pilot[-1][0], "since": since}
+    rows = [Seen(*row) for row in transaction.rows(_ANSWERED, **found)]
+    found["after"] = pilot[-1][1]
+    missing = [Seen(*row) for row in transaction.rows(_MISSING, **found)]
+    if policy is not None and policy is active:
+        missing = []  # it answers these itself
+    n_missing = _count(transaction, monitor, rows, missing, active)
+    return Challenger(model, n_answers, n_missing, last.received, monitor, policy)
+
+
+def _promise(transaction: Transaction) -> tuple[float, float]:
+    """Return the accuracy and the confidence that the latest policy promises."""
+    latest = active_policy(transaction) or next(iter(all_policies(transaction)), None)
+    if latest is None:
+        return PROMISE
+    point = read_policy(latest.document).point
+    return point.target_accuracy, point.confidence_level
+
+
+def last_alarm(transaction: Transaction) -> int:
+    """Return the time of the last alarm; evidence from before it does not count."""
+    alarms = select(func.max(monitors.c.alarmed)).where(transaction.in_project(monitors))
+    return transaction.value(alarms) or 0
+
+
+# ------------------------------------------------------------------ the stream
+
+
+class Seen(NamedTuple):
+    """A case as evidence sees it: how likely it was to be read, the label, a model's answer."""
+
+    id: int
+    key: str
+    cluster: str | None
+    policy: int | None
+    accepted: bool
+    draw: float
+    rate: float
+    least: float
+    label: str | None
+    predicted: str | None
+    confidence: float | None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether experts read the case by design; a look-back does not count.
+
+        Where nothing is audited, no case stands for what is decided, and none can count.
+        """
+        return self.least > 0 and (not self.accepted or self.draw < self.rate)
+
+
+# A case that was voided after somebody had answered it counts as wrong; golden cases are not real.
+CASE = """
+    c.id, c.key, c.cluster, c.policy_id, c.accepted, c.draw, c.rate, coalesce(c.least, c.rate),
+    CASE WHEN c.audit = 'right' THEN c.predicted WHEN c.state = 'closed' THEN live.label
+         WHEN c.state = 'void' THEN '' END
+"""
+LIVE = """
+    LEFT JOIN decisions AS live ON live.case_id = c.id
+      AND NOT EXISTS (SELECT 1 FROM decisions AS later WHERE later.supersedes = live.id)
+"""
+USABLE = """
+    c.received > :since AND c.truth IS NULL
+      AND (c.state <> 'void' OR EXISTS (SELECT 1 FROM answers AS a WHERE a.case_id = c.id))
+"""
+_OF_MODEL = "FROM shadows AS s WHERE s.project_id = :project AND s.model = :model"
+_MODELS = (
+    "SELECT model, max(id) FROM shadows WHERE project_id = :project AND model <> '' "
+    "GROUP BY model ORDER BY model"
+)
+_RESTART = f"SELECT max(s.id) {_OF_MODEL} AND s.classes <> :classes"
+_COUNT = f"SELECT count(*) {_OF_MODEL} AND s.id > :after"
+_PILOT = (
+    f"SELECT s.id, s.case_id, s.confidence {_OF_MODEL} AND s.id > :after ORDER BY s.id LIMIT :n"
+)
+_ANSWERED = f"""
+    SELECT {CASE}, s.predicted, s.confidence
+    FROM shadows AS s JOIN cases AS c ON c.id = s.case_id {LIVE}
+    WHERE s.project_id = :project AND s.model = :model AND s.id > :after AND s.blind AND {USABLE}
+    ORDER BY s.id
+"""
+_MISSING = f"""
+    SELECT {CASE}, NULL, NULL FROM cases AS c {LIVE}
+    WHERE c.project_id = :project AND c.id > :after AND coalesce(c.model, '') <> :model AND {USABLE}
+      AND NOT EXISTS (SELECT 1 FROM shadows AS s WHERE s.case_id = c.id AND s.model = :model)
+    ORDER BY c.id
+"""
+
+
+def count_cases(monitor: ChallengerMonitor, rows: list[Seen], accepted_now: list[bool]) -> None:
+    """Count cases in their order; without a cluster, a case is its own."""
+    if not rows:
+        return
+    read = np.array([row.is_read for row in rows])
+    labels = [
+        float(row.label == row.predicted) if row.label is not None and row.is_read else np.nan
+        for row in rows
+    ]
+    least = np.array([row.least for row in rows])
+    inclusion = np.array([row.rate if row.accepted else 1.0 for row in rows])
+    monitor.update(
+        [row.confidence or 0.0 for row in rows],  # without one, it is never accepted
+        labels,
+        accepted_now=accepted_now,
+        # What is not read makes no bet, whatever its probability was.
+        inclusion_probability=np.where(read, inclusion, 0.5),
+        least_inclusion_probability=np.where(read, least, 0.5),
+        is_read=read,
+        clusters=[f"k:{r.key}" if r.cluster is None else f"c:{r.cluster}" for r in rows],
+    )
+
+
+def _count(
+    transaction: Transaction,
+    monitor: ChallengerMonitor,
+    rows: list[Seen],
+    missing: list[Seen],
+    active: AnyRow | None,
+) -> int:
+    """Count the cases of which it is known what today's policy does; return how many it missed."""
+    now = _accepted_now(transaction, [*rows, *missing], active)
+    known = [row for row in rows if row.id in now]
+    count_cases(monitor, known, [now[row.id] for row in known])
+    # Those without an answer make no bet; they come last, and count for the load only.
+    unread = [row._replace(accepted=True, draw=1.0) for row in missing if row.id in now]
+    count_cases(monitor, unread, [now[row.id] for row in unread])
+    return len(unread)
+
+
+def _accepted_now(
+    transaction: Transaction, rows: list[Seen], active: AnyRow | None
+) -> dict[int, bool]:
+    """Return whether today's policy decides each case; cases it cannot judge are left out."""
+    if active is None:
+        return {row.id: False for row in rows}
+    known = {row.id: bool(row.accepted) for row in rows if row.policy == active.id}
+    policy = read_policy(active.document)
+    others = [row.id for row in rows if row.id not in known and _is_alike(transaction, row, policy)]
+    stored, sent = stored_cases(transaction, others)
+    routes = policy.route([answer_by(policy.model, case) for case in sent]) if sent else []
+    for row, route in zip(stored, routes, strict=True):
+        if route.cause not in ("unknown_model", "model_not_named"):
+            known[row.id] = route.accepted
+    return known
+
+
+def _is_alike(transaction: Transaction, row: Seen, policy: RoutingPolicy) -> bool:
+    """Whether the answer stored with a case can be of today's model, if that has no name."""
+    if policy.model is not None or row.policy is None:
+        return True
+    document = transaction.value(select(policies.c.document).where(policies.c.id == row.policy))
+    return read_policy(document).model is None
+
+
+# ------------------------------------------------------------------ taking over
+
+
+def adopt(
+    transaction: Transaction, model: str, share: float, *, seen: float | None = None
+) -> int | None:
+    """Let a model decide a share of the cases; return its policy, None if it decides none.
+
+    Parameters
+    ----------
+    transaction : Transaction
+        A transaction for writing.
+    model : str
+        The model.
+    share : float
+        From 0 to 1. At 1 the active policy ends; 0 is the way back.
+    seen : float, optional
+        The share that the manager saw; if it has changed since, nothing is done.
+    """
+    transaction.require_alone()
+    challenger = find_challenger(transaction, model)
+    _check(transaction, challenger, share, seen)
+    policy = challenger.policy
+    if share == 0:
+        return _go_back(transaction, challenger)
+    if policy is None:
+        number = add_policy(transaction, _document(transaction, challenger), source="challenger")
+        if share == 1:
+            activate(transaction, number)
+        else:
+            begin(transaction, number, "trial", share=share)
+        return number
+    if share == 1:
+        replace_active(transaction, policy.id)
+    event = transaction.event("policy.shared")
+    values = {"share": None if share == 1 else share, "caught_up": 0}
+    if share == 1:
+        transaction.move(policies, policy, "active", event, **values)
+    else:
+        transaction.update(policies, policy.id, event, **values)
+    return int(policy.id)
+
+
+def _check(
+    transaction: Transaction, challenger: Challenger, share: float, seen: float | None
+) -> None:
+    """Refuse a share that another manager has changed, or that nothing speaks for."""
+    current, name = challenger.share, challenger.model
+    if current == share or (seen is not None and seen != current):
+        raise DeskRefusedError(
+            "conflict",
+            f"The model '{name}' decides a share of {current:g} now: somebody was faster.",
+            "look again at what it decides.",
+        )
+    other = trial_policy(transaction)
+    if challenger.policy is None and other is not None:
+        raise DeskRefusedError(
+            "conflict",
+            f"The model '{read_policy(other.document).model}' is on trial.",
+            "raise its share to 1, or take it back, first.",
+        )
+    if challenger.policy is None and not challenger.may_switch:
+        raise DeskRefusedError("not_shown", challenger.summary())
+    if current == 1 and share > 0:
+        raise DeskRefusedError(
+            "conflict",
+            f"The model '{name}' decides all cases, and the policy before it has ended.",
+            "take it back with a share of 0.",
+        )
+
+
+def _go_back(transaction: Transaction, challenger: Challenger) -> int | None:
+    """End the policy of a model; the policy that it replaced, if any, decides again."""
+    policy = challenger.policy
+    if policy is None:
+        return None
+    if policy.state == "trial":
+        withdraw(transaction, policy.id, reason="taken back")
+        return None
+    before = transaction.first(
+        select(policies)
+        .join(monitors, monitors.c.policy_id == policies.c.id)
+        .where(
+            transaction.in_project(policies),
+            policies.c.reason == f"replaced by policy {policy.id}",
+            monitors.c.alarmed.is_(None),
+        )
+    )
+    if before is None:
+        withdraw(transaction, policy.id, reason="taken back")
+        return None
+    number = add_policy(transaction, before.document, source="restored")
+    activate(transaction, number)
+    return number
+
+
+def _document(transaction: Transaction, challenger: Challenger) -> str:
+    """Return the policy that the evidence certifies."""
+    written = transaction.value(
+        select(shadows.c.probabilities)
+        .where(transaction.in_project(shadows), shadows.c.model == challenger.model)
+        .order_by(shadows.c.id.desc())
+        .limit(1)
+    )
+    if challenger.monitor is None or written is None:
+        raise DeskRefusedError("not_shown", challenger.summary(), "send more of its answers.")
+    names, known = {*orjson.loads(written)}, classes_of(transaction)
+    # Readers know the classes in this order.
+    classes = tuple(known) if names == {*known} else tuple(sorted(names))
+    return challenger.monitor.point(stream_origin(classes, challenger.model)).to_json()
+
+
+def stream_origin(classes: tuple[str, ...], model: str | None) -> Origin:
+    """Return the origin of a policy that is certified now, by the highest probability."""
+    return Origin(
+        ranked_by="top_probability",
+        labels=classes,
+        model_name=model,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        library_version=__version__,
+    )
