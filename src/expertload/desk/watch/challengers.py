@@ -213,7 +213,7 @@ class Seen(NamedTuple):
 # A case that was voided after somebody had answered it counts as wrong; golden cases are not real.
 CASE = """
     c.id, c.key, c.cluster, c.policy_id, c.accepted, c.draw, c.rate, coalesce(c.least, c.rate),
-    CASE WHEN c.audit = 'right' THEN c.predicted WHEN c.state = 'closed' THEN live.label
+    CASE WHEN c.state = 'closed' THEN live.label WHEN c.audit = 'right' THEN c.predicted
          WHEN c.state = 'void' THEN '' END
 """
 LIVE = """
