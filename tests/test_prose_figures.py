@@ -14,7 +14,7 @@ from tests.pages import ROOT
 # Settings of experiments, and numbers that another test computes.
 GIVEN = {
     "docs/claim.md": {"0.94", "0.2", "12.8", "38.4"},  # millions of weights, a rate, loss weights
-    "docs/loop.md": {"5.01", "0.1"},  # test_loop_promise simulates the first; a weight of a loss
+    "docs/loop.md": {"5.01", "0.1"},  # test_switches simulates the first; a weight of a loss
     "docs/reproduction.md": {"0.3", "1.4", "1.9", "2.5", "0.6", "0.8"},  # below
     "docs/team.md": {"0.1", "0.3", "0.35"},  # rounded from the tables
 }
