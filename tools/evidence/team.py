@@ -34,7 +34,7 @@ from tools.evidence.files import TEAM, TEAM_CERTIFICATES, TEAM_READERS, TEAM_WEA
 DATA = ("cifar10h_resnet110", "cifar10h_weak", "tweets", "tweets_off_panel")
 FINDINGS = ("Airspace_Opacity", "Nodule_Or_Mass", "Pneumothorax", "Fracture")
 N_SPLITS, N_FIT = 10, 3000
-SIZES = {500: 2000, 2000: 300, 10_000: 60}  # calibration cases: draws
+SIZES = {500: 2000, 2000: 2000, 10_000: 2000}  # calibration cases: draws
 MARGIN = 0.01
 TARGETS = {
     "cifar10h_resnet110": 0.96,
