@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 
 import pytest
-from tools.evidence import settle
+from tools.evidence import files, settle
 from tools.evidence.settle import FRESH_SEEDS, Queue
 
 from expertload.exceptions import RunInUseError, TrainingDivergedError
-from expertload.lab import RunFolder, load_recipe
+from expertload.lab import RunConfig, RunFolder, load_recipe
+from expertload.lab.results.rows import facts_of, write_rows
+from tests.lab.synthetic_runs import PLAIN_ROW
 
 BEST = {"claim-resnet9-usual-tuning": 0.1, "claim-resnet9-authors-tuning": 5.0}
 
@@ -37,6 +41,7 @@ class Trainer:
 @pytest.fixture
 def run_queue(tmp_path, monkeypatch):
     monkeypatch.setattr(settle, "SECONDS_TO_WAIT", 0)
+    monkeypatch.setattr(files, "HERE", tmp_path / "none")
 
     def run(trainer):
         monkeypatch.setattr(settle, "train", trainer)
@@ -68,6 +73,27 @@ def test_the_order_and_the_number_of_runs(run_queue, tmp_path):
 def test_finished_runs_are_not_trained_again(run_queue):
     run_queue(Trainer())
     assert run_queue(Trainer()) == []
+
+
+def test_published_runs_are_not_trained_again(run_queue, tmp_path, monkeypatch):
+    """Another machine goes on where one stopped: it has the CSV, but not the runs."""
+    first = run_queue(Trainer())
+    monkeypatch.setattr(files, "HERE", tmp_path / "results")
+    (tmp_path / "results").mkdir()
+    for recipe in {path.parents[1] for path in tmp_path.glob("*/*/config.json")}:
+        rows = []
+        for path in recipe.glob("*/config.json"):
+            config = RunConfig.model_validate_json(path.read_text())
+            row = replace(PLAIN_ROW, **facts_of(config), split="validation", metric="aucoc")
+            score = RunFolder(path.parent).validation_score("aucoc")
+            rows.append(replace(row, value=score))
+        kept = rows if recipe.name.endswith("-tuning") else rows[:2]
+        write_rows(tmp_path / "results" / f"{recipe.name}.csv", kept)
+        shutil.rmtree(recipe)
+    again = run_queue(Trainer())
+    assert 0 < len(again) < len(first)
+    assert not any(arm.endswith("tuning") for arm, _, _ in again)
+    assert weights_of(tmp_path, "usual") <= {0.1}
 
 
 def test_a_weight_that_diverges_is_not_chosen(run_queue, tmp_path):

@@ -2,7 +2,8 @@
 
 Stop it whenever you like, also by kill -9: started again, it skips finished runs and resumes an
 interrupted one at the end of its last epoch, to the bit on the same number of threads. A second
-process with the same folder trains other runs of the queue. The rule that the queue follows is in
+process with the same folder trains other runs of the queue. Runs in results/*.csv are finished too,
+so another machine can go on where one stopped. The rule that the queue follows is in
 experiments/claim/claim-resnet9-usual-tuning.toml. `python -m tools.evidence claim RUNS` then reads
 the runs into CSV.
 """
@@ -20,9 +21,10 @@ from rich.console import Console
 
 from expertload.exceptions import RunInUseError, TrainingDivergedError
 from expertload.lab import RunConfig, RunFolder, load_recipe, train
+from expertload.lab.results.rows import ResultRow, best_options, options_of
 from expertload.lab.runs.recipe import LossConfig
-from expertload.lab.sweeps.sweep import choose_options
 from expertload.lab.training.progress import ConsoleReporter
+from tools.evidence.experiments import by_seed, rows_of
 
 ARMS = ("usual", "authors")
 TUNING_SEED = 0
@@ -59,8 +61,11 @@ class Queue:
 
     def is_open(self, run: Run) -> bool:
         """Whether a run still has to be trained."""
-        folder, _ = run
-        return folder not in self.diverged and not RunFolder(folder).is_done
+        folder, config = run
+        if folder in self.diverged or RunFolder(folder).is_done:
+            return False
+        published = by_seed(_published(folder.parent.name, config.loss), split="validation")
+        return config.seed not in published
 
     def _run(self, arm: str, loss: str | LossConfig, seed: int) -> Run:
         recipe = load_recipe(f"claim-resnet9-{arm}")
@@ -75,15 +80,27 @@ class Queue:
 
     def _chosen(self, arm: str) -> LossConfig | None:
         """Return the loss with the weight that was best in tuning; None before tuning is over."""
-        if any(self.is_open(run) for run in self._tuning(arm)):
+        runs = self._tuning(arm)
+        if any(self.is_open(run) for run in runs):
             return None
-        choice = choose_options(
-            load_recipe(f"claim-resnet9-{arm}-tuning"),
-            "ce+aucoc",
-            [TUNING_SEED],
-            lambda candidate, seed: self._run(f"{arm}-tuning", candidate, seed)[0],
-        )
-        return None if choice is None else choice.chosen
+        tried = {options_of(config.loss): config.loss for _, config in runs}
+        scores = {options_of(config.loss): _scores(folder, config) for folder, config in runs}
+        best = best_options(scores, measure="aucoc", seeds=[TUNING_SEED])
+        return None if best is None else tried[best]
+
+
+def _published(recipe: str, loss: LossConfig) -> list[ResultRow]:
+    """Return the rows of a loss that are in the CSV."""
+    options = options_of(loss)
+    return [row for row in rows_of(recipe) if (row.loss, row.options) == (loss.name, options)]
+
+
+def _scores(folder: Path, config: RunConfig) -> dict[int, float]:
+    """Return the validation AUCOC of a run by its seed; none if it diverged."""
+    run = RunFolder(folder)
+    if run.is_done:
+        return {config.seed: run.validation_score("aucoc")}
+    return by_seed(_published(folder.parent.name, config.loss), split="validation")
 
 
 def settle(queue: Queue, *, data_dir: Path | None = None) -> None:
@@ -125,8 +142,9 @@ def main() -> None:
     arguments = parser.parse_args()
     queue = Queue(arguments.runs)
     if arguments.list:
-        for run in dict.fromkeys(folder for folder, _ in queue):
-            print("done" if RunFolder(run).is_done else "open", f"{run.parent.name}/{run.name}")
+        for folder, config in queue:
+            state = "open" if queue.is_open((folder, config)) else "done"
+            print(state, f"{folder.parent.name}/{folder.name}")
         return
     torch.set_num_threads(1)
     settle(queue, data_dir=arguments.data_dir)
