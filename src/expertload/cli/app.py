@@ -126,6 +126,7 @@ _desk = _group(
         "verify": desk.verify,
         "erase": desk.erase,
         "export": desk.export,
+        "dossier": desk.dossier,
     },
 )
 _tokens: _Commands = {

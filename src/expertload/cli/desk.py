@@ -511,3 +511,15 @@ def export(
         which: Which = "readings" if purpose == "readers" else cases
         n = write(desk, out, which=which)
         console().print(f"{n} {'readings' if which == 'readings' else 'cases'} written to {out}.")
+
+
+def dossier(
+    out: Annotated[Path, typer.Argument(help="A new folder, written completely or not at all.")],
+    data: Data = None,
+    database: Address = None,
+) -> None:
+    """Write the oversight file: what the model may decide, what was promised, who watches it."""
+    with open_desk(data, database, may_make=False) as desk:
+        from expertload.desk.pages.dossier import write_dossier
+
+        console().print(f"Open {write_dossier(desk, out)}.")

@@ -141,7 +141,7 @@ def render(request: Request, template: str, *, status: int = 200, **values: Any)
     """Return a page, with the menu of the signed-in user."""
     who: Principal | None = getattr(request.state, "who", None)
     places = [place for place in PLACES if who is not None and who.roles & place[2]]
-    page = _environment().get_template(template)
+    page = environment().get_template(template)
     text = page.render(who=who, places=places, here=request.url.path, **values)
     return _respond(request, text.encode(), "text/html", HEADERS, status)
 
@@ -210,7 +210,8 @@ SPACE = "\N{NARROW NO-BREAK SPACE}"
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return the templates and how they write values."""
     made = Environment(
         loader=PackageLoader("expertload.desk.pages"),
         autoescape=True,

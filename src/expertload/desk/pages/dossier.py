@@ -1,0 +1,172 @@
+"""The oversight file: one page and its records, for an inspector or a risk officer.
+
+Every statement names the events that record it. They are in `events.jsonl` as they were sealed, and
+`desk verify` checks them against the chain and the tables.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+from sqlalchemy import func, or_, select
+
+import expertload
+from expertload._files import new_folder
+from expertload.desk.desk import Desk
+from expertload.desk.intake.routing import read_policy
+from expertload.desk.pages.page import environment
+from expertload.desk.store.database import AnyRow, Transaction
+from expertload.desk.store.tables import (
+    cases,
+    decisions,
+    events,
+    memberships,
+    monitors,
+    seals,
+    users,
+)
+from expertload.desk.trail.chain import SEALED, Verdict, read_changes, seal_events, verify
+from expertload.desk.watch.policies import all_policies
+from expertload.desk.watch.readers import readers_of
+from expertload.desk.watch.state import state_of
+from expertload.operating_point import CertifiedGroups
+
+# Events of single cases that an inspector asks for; all others are about the whole desk.
+OF_CASES = ("answer.corrected", "case.reopened:", "case.voided", "case.erased")
+NOT_SHOWN = ("session.", "link.", "user.password_set", "case.golden")
+MOST_OF_CASES = 50
+
+
+class Record(NamedTuple):
+    """An event, and the block that seals it."""
+
+    event: AnyRow
+    actor: str
+    block: int | None
+
+
+def write_dossier(desk: Desk, folder: str | os.PathLike[str]) -> Path:
+    """Write the oversight file into a new folder, completely or not at all; return its page."""
+    with new_folder(folder) as draft:
+        seal_events(desk)
+        content, records, documents = desk.read(_gather)
+        page = environment().get_template("dossier.html.j2").render(content)
+        Path(draft, "index.html").write_text(page, encoding="utf-8")
+        for name, document in documents.items():
+            Path(draft, name).write_text(document, encoding="utf-8")
+        _write_lines(draft / "events.jsonl", (record.event for record in records))
+        _write_lines(draft / "seals.jsonl", content["blocks"])
+        figures = {name: content[name] for name in ("state", "readers")}
+        Path(draft, "figures.json").write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
+    return Path(folder, "index.html")
+
+
+def _write_lines(path: Path, rows: Iterable[AnyRow]) -> None:
+    names = orjson.OPT_NON_STR_KEYS  # SQLAlchemy's names of columns are a kind of text
+    path.write_bytes(b"".join(orjson.dumps(row._asdict(), option=names) + b"\n" for row in rows))
+
+
+def _gather(transaction: Transaction) -> tuple[dict[str, Any], list[Record], dict[str, str]]:
+    """Return what the page says, the events that record it, and the policies' documents."""
+    blocks = transaction.all(select(seals).order_by(seals.c.id))
+    records = _records(transaction, blocks)
+    sources: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for record in records:
+        for table, row, _ in read_changes(record.event.changes) or ():
+            sources[table, row].append(record.event.id)
+    verdict: Verdict = verify(transaction)
+    rows = all_policies(transaction)
+    watched = {row.policy_id: row for row in transaction.all(_of(transaction, monitors))}
+    content = {
+        "version": expertload.__version__,
+        "now": transaction.now,
+        "project": transaction.project,
+        "state": state_of(transaction),
+        "policies": [_policy(row, watched.get(row.id), sources) for row in rows],
+        "people": _people(transaction, sources),
+        "readers": readers_of(transaction),
+        "corrections": transaction.value(
+            select(func.count())
+            .select_from(decisions.join(cases, cases.c.id == decisions.c.case_id))
+            .where(transaction.in_project(cases), decisions.c.kind == "correction")
+        ),
+        "rules_events": sources["projects", transaction.project.id],
+        "records": records,
+        "verdict": verdict,
+        "blocks": blocks,
+    }
+    return content, records, {f"policy-{row.id}.json": row.document for row in rows}
+
+
+def _of(transaction: Transaction, table: Any) -> Any:
+    return select(table).where(transaction.in_project(table)).order_by(table.c.id)
+
+
+def _records(transaction: Transaction, blocks: list[AnyRow]) -> list[Record]:
+    """Return the events about the whole desk, and the latest of those about single cases."""
+    of_cases = or_(*(events.c.kind.startswith(kind) for kind in OF_CASES))
+    mine = select(*SEALED).where(transaction.in_project(events)).order_by(events.c.id.desc())
+    general = transaction.all(mine.where(events.c.case_id.is_(None)))
+    chosen = transaction.all(
+        mine.where(events.c.case_id.is_not(None), of_cases).limit(MOST_OF_CASES)
+    )
+    moved: set[int] = set()
+    for event in general:
+        if event.kind.startswith(NOT_SHOWN):
+            continue
+        if (
+            event.kind == "monitor.moved"
+        ):  # there is one after each audit: only the latest is quoted
+            (_, monitor, _), *_ = read_changes(event.changes) or [("", 0, {})]
+            if monitor in moved:
+                continue
+            moved.add(monitor)
+        chosen.append(event)
+    names = {row.id: row.name for row in transaction.all(select(users.c.id, users.c.name))}
+    found = []
+    for event in sorted(chosen, key=lambda event: int(event.id)):
+        block = next((b.id for b in blocks if b.first_event <= event.id <= b.last_event), None)
+        found.append(Record(event, names.get(event.actor, "the desk"), block))
+    return found
+
+
+def _policy(
+    row: AnyRow, monitor: AnyRow | None, sources: dict[tuple[str, int], list[int]]
+) -> dict[str, Any]:
+    policy = read_policy(row.document)
+    point = policy.point
+    points = point.points.values() if isinstance(point, CertifiedGroups) else [point]
+    return {
+        "row": row,
+        "point": point,
+        "model": policy.model,
+        "classes": policy.classes,
+        "n_cases": sum(int(each.n_cases) for each in points),
+        "events": sources["policies", row.id],
+        "monitor": monitor,
+        "monitor_events": [] if monitor is None else sources["monitors", monitor.id],
+    }
+
+
+def _people(
+    transaction: Transaction, sources: dict[tuple[str, int], list[int]]
+) -> list[dict[str, Any]]:
+    """Return who may do what today, with the events that gave the roles."""
+    held = select(memberships.c.id, users.c.id, users.c.name, memberships.c.role)
+    rows = transaction.connection.execute(
+        held.join_from(memberships, users)
+        .where(transaction.in_project(memberships), memberships.c.ended.is_(None))
+        .where(users.c.disabled.is_(None))
+        .order_by(users.c.name, memberships.c.role)
+    )
+    people: dict[str, dict[str, Any]] = {}
+    for membership, _, name, role in rows:
+        person = people.setdefault(name, {"name": name, "roles": [], "events": []})
+        person["roles"].append(role)
+        person["events"] += sources["memberships", membership]
+    return list(people.values())
