@@ -11,7 +11,9 @@ from types import ModuleType
 
 import pytest
 
+from expertload.operating_point import from_json
 from tests.pages import PAGES, ROOT, examples, fences, page_id
+from tests.standins import stand_ins
 
 README = PAGES[0].read_text()
 LANGUAGES = {"", "sh", "python", "text", "toml", "json", "nginx", "{toctree}", "{container} doors"}
@@ -26,6 +28,9 @@ def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
     import matplotlib.pyplot as plt
 
     monkeypatch.chdir(tmp_path)
+    noted: dict[str, dict[str, object]] = {}
+    for name, module in stand_ins(noted).items():
+        monkeypatch.setitem(sys.modules, name, module)
     namespace: dict[str, object] = {"__name__": "readme"}
     for code, expected in examples(page):
         printed = io.StringIO()
@@ -34,6 +39,12 @@ def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
         if expected:
             assert printed.getvalue().split() == expected.split()
     plt.close("all")
+    if page.name == "tools.md":
+        assert set(noted) == {"mlflow", "wandb"}
+    for logged in noted.values():
+        assert 0 < logged["expert_load"] < 1
+        assert from_json(logged["policy.json"]).expert_load == logged["expert_load"]
+        assert {"aucoc", "promise"} < set(logged)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)

@@ -13,7 +13,8 @@ ReadAs = Literal["probabilities", "normalized", "logits"]  # columns of probabil
 # The roles at a desk, the cases of it to export, and what for.
 Role = Literal["reader", "arbiter", "manager", "auditor", "api"]
 Which = Literal["all", "labelled", "audited", "readings"]
-Purpose = Literal["evaluation", "training", "readers"]
+Tool = Literal["label-studio", "argilla"]  # in which people label data
+Purpose = Literal["evaluation", "training", "readers", "label-studio", "argilla"]
 
 Method = Literal["spending", "fixed_sequence"]
 

@@ -481,7 +481,10 @@ def verify(
 
 def export(
     out: Annotated[
-        Path, typer.Argument(help="A .jsonl, .csv or .parquet file; a new folder for training.")
+        Path,
+        typer.Argument(
+            help="A .jsonl, .csv or .parquet file; a new folder for training; .json for tools."
+        ),
     ],
     data: Data = None,
     database: Address = None,
@@ -492,7 +495,7 @@ def export(
         Purpose, typer.Option("--for", help="What the export is for: docs/loop.md explains it.")
     ] = "evaluation",
 ) -> None:
-    """Export the cases, one row each, or as a labelled data set for training.
+    """Export the cases, one row each, as a data set for training, or with answers for other tools.
 
     'expertload evaluate' reads the labelled cases. A data set for training leaves out the cases
     that certify models, for all time.
@@ -505,6 +508,12 @@ def export(
 
             manifest = export_for_training(desk, out)
             console().print(f"{manifest['n_cases']} cases written to {out}. {manifest['note']}")
+            return
+        if purpose in ("label-studio", "argilla"):
+            from expertload.desk.trail.annotations import export_annotations
+
+            n = export_annotations(desk, out, tool=purpose)
+            console().print(f"{n} cases written to {out}.")
             return
         from expertload.desk.trail.export import export as write
 

@@ -1,5 +1,6 @@
 """Files of predictions and data frames: read them, decide their cases, add up their rows."""
 
+from expertload.io.annotations import Answered, read_annotations, readings_of, write_annotations
 from expertload.io.audits import (
     AuditColumns,
     AuditTable,
@@ -19,6 +20,7 @@ from expertload.io.table import Identity, PredictionsTable, match_cases
 from expertload.tally import Bounds
 
 __all__ = [
+    "Answered",
     "AuditColumns",
     "AuditTable",
     "Bounds",
@@ -35,11 +37,14 @@ __all__ = [
     "draw_audits",
     "match_cases",
     "plain_key",
+    "read_annotations",
     "read_audits",
     "read_cases",
     "read_predictions",
     "read_readings",
+    "readings_of",
     "scan_file",
     "tally_frame",
     "tally_groups",
+    "write_annotations",
 ]

@@ -140,7 +140,7 @@ class _TrainingSet:
         if row.kind == "image":
             self.images.append((self._write_image(row), *own))
         else:
-            self.rows.append(dict(zip(COLUMNS, own, strict=True)) | dict(_features(row)))
+            self.rows.append(dict(zip(COLUMNS, own, strict=True)) | dict(features(row)))
 
     def _write_image(self, row: AnyRow) -> str:
         name = f"{_folder_name(row.label)}/{row.id:08d}.{row.media_type.partition('/')[2]}"
@@ -199,7 +199,7 @@ def _file_digest(path: Path) -> str:
 # ------------------------------------------------------------------ bodies as columns
 
 
-def _features(row: AnyRow) -> Iterator[tuple[str, Any]]:
+def features(row: AnyRow) -> Iterator[tuple[str, Any]]:
     """Yield the columns of a body that is not an image."""
     if row.kind is None:
         return
