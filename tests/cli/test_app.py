@@ -291,3 +291,20 @@ def test_warnings_of_the_library_are_sentences(monkeypatch, tmp_path):
     monkeypatch.setattr("expertload.cli.evaluate.check_models", shaky)
     result = CliRunner().invoke(app, ["evaluate", str(tmp_path / "none.csv")])
     assert result.stderr.splitlines()[0] == "Warning: the fit is shaky."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--target-accuracy", 1.5], "--target-accuracy must be in [0, 1]"),
+        (["--promise", "x"], "--promise must name a kind"),
+        (["--method", "x"], "--method must be one of"),
+        (["--certify-groups"], "(--certify-groups) needs a column of groups"),
+    ],
+)
+def test_errors_name_options_as_they_are_typed(tmp_path, arguments, words):
+    file = tmp_path / "x.csv"
+    file.write_text("label,p_a,p_b\n" + "a,0.9,0.1\nb,0.3,0.7\n" * 30)
+    result = run("evaluate", file, *arguments)
+    assert result.exit_code == 1
+    assert words in result.stderr

@@ -149,7 +149,7 @@ def test_the_label_may_be_the_group_but_is_not_known_of_new_cases(evaluate, refu
 
 def test_a_seed_is_not_negative(evaluate, refusal):
     said = refusal(FRAME, "--choose-confidence", "--seed", "-1")
-    assert "'random_state'" in said
+    assert "--seed must" in said
 
 
 def test_whole_numbers_that_floats_cannot_tell_apart(run, tmp_path):

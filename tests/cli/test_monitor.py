@@ -8,6 +8,7 @@ import sys
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib import image, pyplot
 
@@ -378,3 +379,53 @@ def test_a_sample_is_drawn_with_the_probabilities_it_states(tmp_path):
     file.write_text("accepted,label,confidence\ntrue,a,0.9\n")
     with pytest.raises(FileFormatError, match="a key"):
         draw_audits(file, out=tmp_path / "s.csv", rate=1.0)
+
+
+def decisions_of_customers(tmp_path, sizes):
+    """Write decisions of customers with these numbers of cases, and return the file."""
+    rows = ["id,accepted,label,confidence,customer,branch"]
+    owners = [owner for owner, size in enumerate(sizes) for _ in range(size)]
+    rows += [f"{i},true,a,0.9,c{owner},b{i % 2}" for i, owner in enumerate(owners)]
+    file = tmp_path / "d.csv"
+    file.write_text("\n".join(rows) + "\n")
+    return file, np.array(owners)
+
+
+def test_a_sample_has_one_case_of_each_customer(tmp_path):
+    file, owners = decisions_of_customers(tmp_path, [1] * 300 + [4] * 100)
+    times, out = np.zeros(len(owners)), tmp_path / "s.csv"
+    for seed in range(40):
+        counts = draw_audits(file, out=out, rate=0.5, cluster="customer", seed=seed)
+        drawn = pd.read_csv(out)
+        assert drawn["customer"].is_unique
+        assert set(drawn["branch"]) == {"b0", "b1"}  # what was kept stays, to select by
+        times[drawn["key"]] += 1
+    stated = np.where(owners < 300, 0.5, 0.5 / 4)
+    assert counts.least_inclusion_probability == 0.125
+    by_owner = [times[owners < 300].mean() / 40, times[owners >= 300].mean() / 40]
+    assert by_owner == pytest.approx([0.5, 0.125], rel=0.04)
+    assert drawn["inclusion_probability"].tolist() == stated[drawn["key"]].tolist()
+    file.write_text(file.read_text().replace(",c0,", ",,"))
+    with pytest.raises(FileFormatError, match="names no cluster"):
+        draw_audits(file, out=out, rate=0.5, cluster="customer")
+    with pytest.raises(ParameterError, match="--cluster"):
+        draw_audits(file, out=out, rate=0.5, cluster="customer", more_doubtful=True)
+
+
+@pytest.mark.simulation
+def test_audits_of_customers_alarm_falsely_only_if_drawn_case_by_case(tmp_path):
+    """Customers of 20 cases stand or fall together: .95 of all cases are right, as promised."""
+    file, owners = decisions_of_customers(tmp_path, [1] * 400 + [20] * 40)
+    alarms = {"customer": 0, None: 0}
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        right = (rng.random(440) < 0.95)[owners].astype(float)
+        for cluster in alarms:
+            draw_audits(file, out=tmp_path / "s.csv", rate=1.0, cluster=cluster, seed=seed)
+            drawn = pd.read_csv(tmp_path / "s.csv")
+            monitor = AccuracyMonitor(target_accuracy=0.95, least_inclusion_probability=1 / 20)
+            pi = drawn["inclusion_probability"].to_numpy()
+            monitor.update(right[drawn["key"]], inclusion_probability=pi)
+            alarms[cluster] += monitor.state == "refuted"
+    assert alarms["customer"] <= 6
+    assert alarms[None] > 12

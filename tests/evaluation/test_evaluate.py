@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import expertload
 from expertload import Cases, metrics, operating_point, significance
+from expertload._format import percent
 from expertload.evaluation import (
     compare_evaluations,
     compare_with_first,
@@ -179,9 +180,10 @@ def test_text_and_json_say_the_same():
     assert numbers["operating_point"]["threshold"] == found.operating_point.threshold
     assert [g["name"] for g in numbers["groups"]] == [g.name for g in found.groups]
     text = str(found)
-    assert f"AUCOC {found.aucoc}" in text
+    assert f"AUCOC {found.aucoc.estimate:.4f} ({found.aucoc.low:.4f} to" in text
     assert found.guarantee in text
-    assert "load at 0.9" in text
+    assert f"load at 90 % {percent(found.loads[0.9])} ({percent(1 - found.loads[0.9])} auto" in text
+    assert all(value in found._repr_html_() for _, value, _ in found.rows)
 
 
 grades = st.lists(

@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from expertload._format import percent
 from expertload.cases import Cases
 from expertload.evaluation import compare_with_first, evaluate
 from expertload.exceptions import ParameterError
 from expertload.operating_point import at_threshold
 from expertload.report import build_report
+from expertload.report.charts import promise_figures
 from expertload.report.page import FORMATS, models_of_page
 from expertload.report.slider import N_STEPS, find_stops
 from tests.report.conftest import predictions
@@ -279,3 +281,27 @@ def test_extremes_make_a_page(tmp_path, n, kind):
     evaluation = evaluate(Cases.from_correctness(correct, confidence, groups=["g"] * n))
     data = payload(build_report(evaluation, path=tmp_path / "r.html"))
     assert len(data["models"][0]["accepted"]) == (2 if kind == "tied" else n + 1)
+
+
+def test_each_promise_about_a_class_is_drawn(tmp_path):
+    """Precision and misses at the certified threshold, counted case by case."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.3, 0.5, size=3000)
+    y = np.where(rng.random(3000) < p, "bad", "good")
+    cases = Cases.from_predictions(y, p, labels=["good", "bad"])
+    wanted = ["precision:bad=0.9", "missed:bad=0.03", "precision:good=0.999"]
+    found = evaluate(cases, promises=wanted)
+    precise, missed, not_certified = promise_figures(found)
+    sure, answer = np.maximum(p, 1 - p), np.where(p > 0.5, "bad", "good")
+    own = {str(k): v.threshold for k, v in found.class_certification.promises.items()}
+    taken = (sure >= own[wanted[0]]) & (answer == "bad")
+    assert f"{percent((y[taken] == 'bad').mean())} of these were right" in precise.summary
+    lost = (sure >= own[wanted[1]]) & (answer == "good") & (y == "bad")
+    assert f"{percent(lost.sum() / (y == 'bad').sum())} of all were decided" in missed.summary
+    assert "threshold" in precise.paths
+    assert "threshold" not in not_certified.paths
+    assert not_certified.summary.startswith("Not certified")
+    text = build_report(found, path=tmp_path / "r.html").read_text("utf-8")
+    for figure in (precise, missed, not_certified):
+        assert f'd="{figure.paths["curve"]}"' in text
+        assert figure.title.split(" of ")[0] in text

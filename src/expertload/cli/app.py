@@ -7,11 +7,12 @@ Ctrl-C gives 130, as in shells.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from expertload import __version__
 from expertload.cli import (
@@ -31,6 +32,30 @@ from expertload.cli.screen import complain, warnings_as_sentences
 from expertload.exceptions import ExpertLoadError
 
 _Commands: TypeAlias = dict[str, Callable[..., None]]
+
+
+# What Python calls otherwise than the command line, in messages about values.
+OTHER_NAMES = {
+    **{"promises": "promise", "groups": "group", "clusters": "cluster"},
+    **{"random_state": "seed", "sample_weight": "weight"},
+}
+
+
+class _NamesOptions(TyperCommand):
+    """A command whose errors name the option, where the library names its argument."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except ExpertLoadError as error:
+            options = {each.name: each.opts[0] for each in self.params if each.opts[0][0] == "-"}
+
+            def option(found: re.Match[str]) -> str:
+                return options.get(OTHER_NAMES.get(found[1], found[1]), found[0])
+
+            error.args = (re.sub(r"^'(\w+)'(?= (?:must|needs) )", option, str(error)),)
+            raise
 
 
 class _ErrorsAsSentences(TyperGroup):
@@ -71,7 +96,7 @@ def _group(
 def _fill(group: typer.Typer, commands: _Commands) -> None:
     for name, run in commands.items():
         summary = (run.__doc__ or "").partition("\n\n")[0]
-        group.command(name, short_help=summary)(run)
+        group.command(name, cls=_NamesOptions, short_help=summary)(run)
 
 
 app = typer.Typer(

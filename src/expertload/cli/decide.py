@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from expertload._format import percent
 from expertload._names import Invalid
 from expertload.cli.options import COLUMNS, OPENING, Policy, load_policy, takes
 from expertload.cli.outputs import Rows, check_output
@@ -80,14 +81,16 @@ def decide(
 def _say(file: Path, counts: DecisionCounts) -> None:
     said = console(stderr=True)  # standard output may hold the decisions
     said.print(one_line(f"{file.name}: {counts.columns}"), style="dim", soft_wrap=True)
+    automated, load = counts.n_accepted / counts.n_cases, counts.n_delegated / counts.n_cases
     said.print(
         f"{counts.n_cases} case{'' if counts.n_cases == 1 else 's'}: "
-        f"{counts.n_accepted} decided automatically, "
-        f"{counts.n_delegated} to experts ({counts.n_delegated / counts.n_cases:.1%}).",
+        f"{counts.n_accepted} decided automatically ({percent(automated)}), "
+        f"{counts.n_delegated} to experts ({percent(load)}).",
         soft_wrap=True,
     )
     if counts.load is not None:
-        expected = f"{counts.load.expected_load:.1%} were left to experts when the policy was made."
+        load = counts.load.expected_load
+        expected = f"When the policy was made, these were {percent(1 - load)} and {percent(load)}."
         said.print(expected, style="dim", soft_wrap=True)
         if counts.load.warns:
             said.print(counts.load.summary(), style="yellow", soft_wrap=True)

@@ -12,7 +12,7 @@ from expertload.cli.screen import one_line
 from expertload.operating_point.point import digits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from rich.console import Console
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from expertload.io import PredictionsTable
     from expertload.operating_point import OperatingPoint
     from expertload.significance import Interval
-    from expertload.team import TeamEvaluation
 
 
 N_GROUPS = 5
@@ -34,7 +33,7 @@ def print_evaluation(
     screen.print(Text(one_line(name), style="bold"), Text(f"{table.n_cases} cases", style="dim"))
     screen.print(Text(one_line(f"{table.where}: {table.used}"), style="dim"), soft_wrap=True)
     screen.print()
-    screen.print(_numbers(found))
+    screen.print(_grid(found.rows))
     screen.print()
     certified = getattr(found.policy, "certified", found.is_certified)
     lead, conditions = found.lead
@@ -49,7 +48,7 @@ def print_evaluation(
             screen.print(_points(what, points))
     if found.team is not None:
         screen.print()
-        screen.print(_team(found.team, promised(found.confidence_level)))
+        screen.print(_grid(found.team_rows))
         screen.print(Text(str(found.team), style="dim"))
     if found.groups:
         screen.print()
@@ -99,64 +98,29 @@ def _points_of(change: Interval) -> str:
     )
 
 
-def _numbers(found: Evaluation) -> Table:
+def _grid(rows: Iterable[tuple[str, str, str]]) -> Table:
+    """Return rows of a name, a number and a remark."""
     grid = Table(box=None, show_header=False, pad_edge=False)
     grid.add_column(style="dim")
     grid.add_column(justify="right", style="bold")
     grid.add_column(style="dim")
-    level = promised(found.confidence_level)
-    grid.add_row("AUCOC", f"{found.aucoc.estimate:.4f}", _range(found.aucoc, level, "{:.4f}"))
-    grid.add_row("accuracy", percent(found.accuracy.estimate), _range(found.accuracy, level))
-    for target, load in found.loads.items():
-        reached = "not reached" if load == 1 else percent(load)
-        grid.add_row(f"load at {promised(target)}", reached, "on these cases")
-    if found.calibration is not None:
-        grid.add_row("calibration error", percent(found.calibration.expected_error), "ECE, 15 bins")
-        if found.calibration.brier_loss is not None:
-            log_loss = f"log loss {found.calibration.log_loss:.4f}"
-            grid.add_row("Brier score", f"{found.calibration.brier_loss:.4f}", log_loss)
-        if found.calibration.n_impossible:
-            zeros = "true classes of probability 0; log loss uses the smallest positive number"
-            grid.add_row("", str(found.calibration.n_impossible), zeros)
+    for row in rows:
+        grid.add_row(*row)
     return grid
-
-
-def _team(team: TeamEvaluation, level: str) -> Table:
-    """Return a table of experts alone, the model alone, and both together."""
-    grid = Table(box=None, show_header=False, pad_edge=False)
-    grid.add_column(style="dim")
-    grid.add_column(justify="right", style="bold")
-    grid.add_column(style="dim")
-    sides = {
-        "experts alone": team.experts,
-        "model alone": team.model,
-        "together at the threshold": team.team,
-        "answers combined": team.combined,
-    }
-    for name, interval in sides.items():
-        if interval is not None:
-            grid.add_row(name, percent(interval.estimate), _range(interval, level))
-    if team.delegated_experts is not None:
-        grid.add_row("experts on what they get", percent(team.delegated_experts), "below it")
-    return grid
-
-
-def _range(interval: Interval, level: str, style: str = "") -> str:
-    low, high = (style.format(v) if style else percent(v) for v in (interval.low, interval.high))
-    return f"{low} to {high} ({level} interval)"
 
 
 def _points(what: str, points: Mapping[Any, OperatingPoint]) -> Table:
     """Return a table of the certified points of groups, answers or targets."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in (what, "threshold", "load", "right when automatic"):
+    for heading in (what, "threshold", "automated", "load", "right when automatic"):
         table.add_column(heading, justify="left" if heading == what else "right")
     for group, point in points.items():
-        name, load = Text(one_line(group)), percent(point.expert_load)
-        if point.accuracy is None:
-            table.add_row(name, Text("none certified", style="yellow"), load, "")
-        else:
-            table.add_row(name, digits(point.threshold), load, percent(point.accuracy))
+        shares = percent(1 - point.expert_load), percent(point.expert_load)
+        name, right = Text(one_line(group)), ""
+        threshold = Text("none certified", style="yellow")
+        if point.accuracy is not None:
+            threshold, right = Text(digits(point.threshold)), percent(point.accuracy)
+        table.add_row(name, threshold, *shares, right)
     return table
 
 
@@ -164,27 +128,18 @@ def _groups(found: Evaluation) -> Table:
     shown = found.groups[:N_GROUPS]
     left_out = len(found.groups) - len(shown)
     table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
-    for heading in (
-        "worst groups" if left_out else "groups",
-        "cases",
-        "right when automatic",
-        "load",
-        "",
-    ):
-        table.add_column(
-            heading, justify="left" if heading in ("", "groups", "worst groups") else "right"
-        )
+    table.add_column("worst groups" if left_out else "groups")
+    for heading in ("cases", "right when automatic", "automated", "load"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
     for group in shown:
-        rate = group.accepted_accuracy
-        right = (
-            f"{percent(rate.estimate)} ({percent(rate.low)} to {percent(rate.high)})"
-            if rate
-            else "none automatic"
-        )
-        few = Text("few cases", style="yellow") if group.is_small else Text("")
-        table.add_row(
-            Text(one_line(group.name)), str(group.n_cases), right, percent(group.expert_load), few
-        )
+        rate, load = group.accepted_accuracy, group.expert_load
+        right = "none automatic"
+        if rate is not None:
+            right = f"{percent(rate.estimate)} ({percent(rate.low)} to {percent(rate.high)})"
+        few = Text("few cases" if group.is_small else "", style="yellow")
+        shares = percent(1 - load), percent(load)
+        table.add_row(Text(one_line(group.name)), str(group.n_cases), right, *shares, few)
     if left_out:
-        table.add_row(Text(f"and {left_out} more", style="dim"), "", "", "", "")
+        table.add_row(Text(f"and {left_out} more", style="dim"))
     return table

@@ -33,7 +33,12 @@ if TYPE_CHECKING:
 REFUTED = 3
 TOGETHER = (
     "The policy promises this for every group, and audits are counted together: a group may be "
-    "worse than the average. Hint: --query selects the audits of one group."
+    "worse than the average. Hint: --query selects the audits of one group, if 'expertload decide "
+    "--keep' kept its column."
+)
+DRAWN = (
+    "This holds if audits are drawn at random, as 'expertload sample' draws them, and if experts "
+    "label them rightly without seeing the decision."
 )
 STYLES = {"confirmed": "green", "not refuted": "yellow", "refuted": "red"}
 
@@ -122,7 +127,8 @@ def monitor(
     """Tell from audits whether a policy's accuracy is confirmed, not refuted or refuted.
 
     Ends with exit code 3 if it is refuted. Look as often as you like: the probability that a
-    kept promise is ever called refuted is at most one minus the policy's confidence level.
+    promise kept at every moment is ever called refuted is at most one minus the policy's
+    confidence level.
     """
     if out is not None:
         check_picture(out, others=[policy, file, *filter(None, [state])])
@@ -161,8 +167,9 @@ def monitor(
     if out is not None:
         _draw(watched, out)
     _say(results, as_json=as_json)
-    if isinstance(promised, CertifiedGroups) and not as_json:
-        console().print(TOGETHER, style="dim")
+    if not as_json:
+        together = f"{TOGETHER} " if isinstance(promised, CertifiedGroups) else ""
+        console().print(f"{together}{DRAWN}", style="dim")
     if out is not None:
         said = console(stderr=as_json)
         said.print(f"The plot is in {out}.", soft_wrap=True)
@@ -316,6 +323,13 @@ def sample(
         ),
     ] = False,
     key: Annotated[str | None, column_option("The identifier of the case.")] = None,
+    cluster: Annotated[
+        str | None,
+        column_option(
+            "The customer, patient, ... of a case: at most one case of each is drawn.",
+            default=False,
+        ),
+    ] = None,
     seed: Annotated[
         int | None,
         typer.Option(help="The seed of a draw that can be repeated.", show_default="random"),
@@ -339,11 +353,13 @@ def sample(
         rate=rate,
         more_doubtful=more_doubtful,
         key=key,
+        cluster=cluster,
         seed=seed,
         options=opening,
     )
     least = counts.least_inclusion_probability
-    option = f" --least-inclusion-probability {least:g}" if more_doubtful else ""
+    least = math.floor(least * 1e6) / 1e6  # rounded up, it would not be the least
+    option = f" --least-inclusion-probability {least:g}" if more_doubtful or cluster else ""
     console(stderr=True).print(
         f"{counts.n_drawn} of {counts.n_decided} automatic decisions were drawn. When their labels "
         f"are filled in: expertload monitor POLICY {out or 'AUDITS'}{option}",

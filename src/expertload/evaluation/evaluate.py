@@ -208,6 +208,7 @@ def _in_words(
     return (
         f"{refusal}; on these, deciding at a confidence of at least {digits(point.threshold)} was "
         f"right in {percent(point.accuracy)} of decisions, with "
+        f"{percent(1 - point.expert_load)} of all cases automated and "
         f"{_seen(point, is_weighted=cases.weight is not None)} left to experts."
     ), why
 
@@ -216,8 +217,8 @@ def _promise(point: CertifiedPoint) -> str:
     return (
         f"If the model decides only the cases in which its confidence is at least "
         f"{digits(point.threshold)}, at least {promised(point.target_accuracy)} of its decisions "
-        f"will be right (one can be {promised(point.confidence_level)} sure of that), and experts "
-        f"see {_seen(point)}."
+        f"will be right (one can be {promised(point.confidence_level)} sure of that). That "
+        f"automates {percent(1 - point.expert_load)} of all cases, and experts see {_seen(point)}."
     )
 
 
@@ -226,4 +227,4 @@ def _seen(point: OperatingPoint, *, is_weighted: bool = False) -> str:
     counted = f"{delegated} of the {total} examined"
     if is_weighted:
         counted = f"{delegated} of a sum of weights of {total}"
-    return f"{percent(point.expert_load)} of all cases ({counted})"
+    return f"{percent(point.expert_load)} ({counted})"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from expertload._format import percent
-from expertload._html import small_table
+from expertload._format import percent, promised
+from expertload._html import Row, small_table
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.cases import Cases
 from expertload.curve import COCCurve
@@ -289,38 +289,62 @@ class Evaluation:
             **({} if self.team is None else {"team": self.team.to_dict()}),
         }
 
+    @property
+    def rows(self) -> list[Row]:
+        """The numbers as text, for screens, pages and notebooks: a name, a value and a remark."""
+        rows = [
+            ("AUCOC", f"{self.aucoc.estimate:.4f}", _ends(self.aucoc, "{:.4f}".format)),
+            ("accuracy", percent(self.accuracy.estimate), _ends(self.accuracy)),
+        ]
+        for target, load in self.loads.items():
+            share = f"{percent(1 - load)} automated, on these cases"
+            reached = ("not reached", "on these cases") if load == 1 else (percent(load), share)
+            rows.append((f"load at {promised(target)}", *reached))
+        errors = self.calibration
+        if errors is None:
+            return rows
+        drift = f"ECE, 15 bins; largest drift {percent(errors.kolmogorov_smirnov_error)}"
+        rows.append(("calibration error", percent(errors.expected_error), drift))
+        if errors.brier_loss is not None:
+            log_loss = f"log loss {errors.log_loss:.4f}"
+            rows.append(("Brier score", f"{errors.brier_loss:.4f}", log_loss))
+        if errors.n_impossible:
+            zeros = "true classes of probability 0; log loss uses the smallest positive number"
+            rows.append(("impossible", str(errors.n_impossible), zeros))
+        return rows
+
+    @property
+    def team_rows(self) -> list[Row]:
+        """Experts alone, the model alone and both together, as `rows`; empty without experts."""
+        team = self.team
+        if team is None:
+            return []
+        sides = {
+            "experts alone": team.experts,
+            "model alone": team.model,
+            "together at the threshold": team.team,
+            "answers combined": team.combined,
+        }
+        rows = [(name, percent(i.estimate), _ends(i)) for name, i in sides.items() if i is not None]
+        if team.delegated_experts is not None:
+            share = percent(team.delegated_experts)
+            rows.append(("experts on what they get", share, f"{team.n_read} cases were read"))
+        best = f"{percent(team.best_accuracy)} right on these cases"
+        return [*rows, ("most accurate at a load of", percent(team.best_load), best)]
+
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows."""
-        level = f"{100 * self.confidence_level:g} % interval"
-        rows = [
-            ("AUCOC", f"{self.aucoc.estimate:.4f}", _ends(self.aucoc, ".4f", level)),
-            ("accuracy", f"{self.accuracy.estimate:.1%}", _ends(self.accuracy, ".1%", level)),
-            *(
-                (f"load at {target:g} accuracy", _load(load), "on these cases")
-                for target, load in self.loads.items()
-            ),
-        ]
-        return small_table(f"{self.n_cases} cases", rows, self.lead)
+        return small_table(f"{self.n_cases} cases", [*self.rows, *self.team_rows], self.lead)
 
     def __str__(self) -> str:
-        level = f"{100 * self.confidence_level:g} %"
-        lines = [
-            f"{self.n_cases} cases, {self.accuracy.estimate:.1%} right ({level} interval "
-            f"{self.accuracy.low:.1%} to {self.accuracy.high:.1%})",
-            f"AUCOC {self.aucoc}",
-            *(f"load at {t:g} accuracy: {_load(load)}" for t, load in self.loads.items()),
-            *self.lead,
-            *([] if self.team is None else [str(self.team)]),
-        ]
-        return "\n".join(lines)
+        rows = (f"{name} {value} ({remark})" for name, value, remark in self.rows)
+        team = [] if self.team is None else [str(self.team)]
+        return "\n".join([f"{self.n_cases} cases", *rows, *self.lead, *team])
 
 
-def _ends(interval: Interval, form: str, level: str) -> str:
-    return f"{interval.low:{form}} to {interval.high:{form}} ({level})"
-
-
-def _load(load: float) -> str:
-    return "not reached" if load == 1 else f"{load:.1%}"
+def _ends(interval: Interval, show: Callable[[float], str] = percent) -> str:
+    level = promised(interval.confidence_level)
+    return f"{show(interval.low)} to {show(interval.high)}, {level} interval"
 
 
 def _groups_to_dict(groups: CertifiedGroups | None) -> dict[str, Any] | None:

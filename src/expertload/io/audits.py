@@ -14,12 +14,13 @@ from scipy.special import gammaln
 
 from expertload._check import EXACT, check_fraction, message, require_extra
 from expertload._labels import is_missing, same_spelling
-from expertload._typing import AnyArray, FloatArray, IntArray
+from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.io.arrays import Table
-from expertload.io.columns import check_one_column, find_column, find_same
+from expertload.io.columns import check_one_column, find_column, find_named, find_same
 from expertload.io.files import FileOptions
 from expertload.io.source import open_source
+from expertload.io.table import known_clusters
 from expertload.io.values import (
     Compared,
     check_names_told_apart,
@@ -32,6 +33,8 @@ from expertload.io.values import (
 from expertload.io.write import open_writer
 from expertload.operating_point import ClassPromise
 
+# What a sample has besides the columns of the decisions.
+WRITTEN = ("inclusion_probability", "label", "decided_label")
 CONVENTIONS = {
     "correct": ("correct", "is_correct"),
     "decided": ("decided_label", "decided", "prediction", "predicted", "y_pred"),
@@ -204,6 +207,7 @@ def draw_audits(
     rate: float,
     more_doubtful: bool = False,
     key: str | None = None,
+    cluster: str | None = None,
     seed: int | None = None,
     options: FileOptions | None = None,
 ) -> SampleCounts:
@@ -223,6 +227,10 @@ def draw_audits(
         is found with fewer audits.
     key : str, optional
         The column that identifies a case; found by name by default.
+    cluster : str, optional
+        The column that names whom a case belongs to, such as a customer. One case of each is drawn
+        at random, and audited with the probability `rate`: several would not be independent. A
+        case's probability is then `rate` over the number of decided cases of its cluster.
     seed : int, optional
         For a draw that can be repeated; by default nobody can know it beforehand.
     options : FileOptions, optional
@@ -264,6 +272,12 @@ def draw_audits(
     columns = {"key": named, **{name: str(column) for name, column in found.items()}}
     when = find_same(source.columns, "decided_at")
     columns |= {} if when is None else {"decided_at": when}
+    kept = [name for name in source.columns if name not in (*columns.values(), "row", "why")]
+    columns |= {name: name for name in kept if name not in (*columns, *WRITTEN)}
+    if cluster is not None:
+        find_named(source.columns, cluster, source.where)
+        if more_doubtful:
+            raise ParameterError("--more-doubtful and --cluster cannot be combined.")
     table = source.read([*columns.values()], [columns["confidence"]])
     decided = grades_from(table[columns["accepted"]], columns["accepted"], source.where) == 1
     if not decided.any():
@@ -274,13 +288,30 @@ def draw_audits(
         doubtful = rows["confidence"] < np.median(rows["confidence"])
         more, less = round(min(1.5 * share, 1.0), 12), 0.5 * share
         inclusion = np.where(doubtful, more, less)
-    drawn = np.random.default_rng(seed).random(len(inclusion)) < inclusion
+    rng = np.random.default_rng(seed)
+    drawn = rng.random(len(inclusion)) < inclusion
+    if cluster is not None:
+        names = known_clusters(table[cluster], cluster, source.where)
+        inclusion, drawn = _one_of_each(names[decided], share, rng)
     pa, n_drawn = require_extra("pyarrow", "frames", "Drawing audits"), int(drawn.sum())
     rows["inclusion_probability"] = inclusion
     with open_writer(out) as write:
         written = {name: pa.array(values[drawn].tolist()) for name, values in rows.items()}
         write({**written, "label": pa.nulls(n_drawn, pa.string())})
     return SampleCounts(len(inclusion), n_drawn, float(inclusion.min()))
+
+
+def _one_of_each(
+    clusters: AnyArray, share: float, rng: np.random.Generator
+) -> tuple[FloatArray, BoolArray]:
+    """Return the probability of each case, and whether it was drawn: at most one of a cluster."""
+    _, member, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    order = rng.permutation(len(member))
+    chosen = np.empty(len(sizes), dtype=np.int64)
+    chosen[member[order]] = order  # the last one of a random order
+    drawn = np.zeros(len(member), dtype=np.bool_)
+    drawn[chosen[rng.random(len(sizes)) < share]] = True
+    return share / sizes[member], drawn
 
 
 class SampleCounts(NamedTuple):

@@ -253,6 +253,11 @@ class PredictionsTable:
                 f"Groups that are certified must be known of new cases, and '{self.columns.group}' "
                 f"of {self.where} is what they are asked for. Hint: name another column (--group)."
             )
+        if options.get("certify_groups") and self.group_codes is None:
+            raise FileFormatError(
+                f"Certifying groups (--certify-groups) needs a column of groups. {self.where} has "
+                "none called 'group'. Hint: name the column (--group)."
+            )
         groups = self.groups if options.get("certify_groups") else None
         if groups is not None:
             check_groups_named(groups, str(self.columns.group), self.where)

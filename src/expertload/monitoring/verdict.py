@@ -215,8 +215,9 @@ class Verdict:
         >>> from expertload.monitoring import AccuracyMonitor
         >>> print(AccuracyMonitor(target_accuracy=0.95).update([1] * 60).summary())
         Not refuted: an accuracy of 0.95 is neither shown nor ruled out after 60 audits, 0 of
-        them wrong. On average so far it is at least 0.9...; evidence against it is 0.1..., and 20
-        would refute it (confidence level 0.95).
+        them wrong. In plain words: no reason to stop, but too few audits to be sure. On average
+        so far it is at least 0.9...; evidence against it is 0.1..., and 20 would refute it
+        (confidence level 0.95).
         """
         return _in_words(self)
 
@@ -256,7 +257,10 @@ def _state(monitor: Verdict) -> str:
         )
     if monitor.state == "confirmed":
         return f"Confirmed: {claim} is reached on average, after {seen}."
-    return f"Not refuted: {claim} is neither shown nor ruled out after {seen}."
+    return (
+        f"Not refuted: {claim} is neither shown nor ruled out after {seen}. In plain words: no "
+        "reason to stop, but too few audits to be sure."
+    )
 
 
 def _audits(monitor: Verdict) -> str:

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from expertload._format import percent
+from expertload._format import percent, promised
 from expertload._typing import FloatArray
+from expertload.cases import Cases
 from expertload.display._curve import along_curve, visible
 from expertload.evaluation import ClassEvaluation, Evaluation, GroupEvaluation, Members
-from expertload.operating_point import certified_curve
+from expertload.operating_point import CertifiedPoint, ClassPromise, certified_curve
+from expertload.operating_point.point import digits
 from expertload.report.scale import Frame, Tick, round_ticks
 from expertload.report.slider import Stops, Strokes, certified_in_words, certified_strokes
 from expertload.significance.band import wilson
@@ -81,6 +83,8 @@ class Figure:
     bars: list[Bar] = field(default_factory=list)
     paths: dict[str, str] = field(default_factory=dict)
     summary: str = ""
+    title: str = ""
+    axis: str = ""
 
 
 def coc_frame(evaluations: Sequence[Evaluation], stops: Sequence[Stops]) -> Frame:
@@ -142,6 +146,55 @@ def reliability_figure(evaluation: Evaluation) -> Figure | None:
     dots = [Dot(*map(float, values)) for values in zip(*columns, strict=True)]
     summary = _gap_in_words(float(curve.share @ curve.confidence), evaluation)
     return Figure(frame, frame.x_ticks(), frame.y_ticks(), dots=dots, summary=summary)
+
+
+def promise_figures(evaluation: Evaluation) -> list[Figure]:
+    """Draw each promise about a class against the share of its cases that is left to experts."""
+    classes = evaluation.class_certification
+    if classes is None:
+        return []
+    return [_promise_figure(evaluation.cases, *each) for each in classes.promises.items()]
+
+
+def _promise_figure(cases: Cases, promise: ClassPromise, point: CertifiedPoint) -> Figure:
+    target, proba, _ = cases.predictions
+    number = (cases.labels or tuple(range(proba.shape[1]))).index(promise.label)
+    is_precision = promise.kind == "precision"
+    part = cases.take((proba.argmax(axis=1) if is_precision else target) == number)
+    table, curve = part.tally, part.curve()
+    rates = curve.accuracy if is_precision else table.accepted_errors / table.total
+    seen = rates[table.accepted >= min(FEW, len(part))]  # one error of a few is no trend
+    ends = (float(min(*seen, promise.share)), 1.0) if is_precision else (0.0, 2 * promise.share)
+    frame = replace(SMALL, y_range=(ends[0], float(max(ends[1], seen[0]))))
+    rows = visible(curve.expert_load[: len(seen)], seen, COLUMNS)
+    paths = {
+        "curve": frame.path(curve.expert_load[rows], seen[rows]),
+        "promise": frame.path(np.array([0.0, 1.0]), np.full(2, promise.share)),
+    }
+    what = f"answers '{promise.label}'" if is_precision else f"cases of class '{promise.label}'"
+    summary = f"Not certified on {len(part)} {what}."
+    row = int(np.searchsorted(curve.thresholds, point.threshold))
+    if point.is_certified and row < len(rates):
+        load = float(curve.expert_load[row])
+        paths["threshold"] = frame.path(np.full(2, load), np.array(frame.y_range))
+        result = "right" if is_precision else "decided as something else"
+        summary = (
+            f"At the certified confidence of {digits(point.threshold)}, {percent(1 - load)} of "
+            f"{len(part)} {what} are automated, and {percent(float(rates[row]))} of "
+            f"{'these' if is_precision else 'all'} were {result} here."
+        )
+    title = (
+        f"At least {promised(promise.share)} of automatic {what} right"
+        if is_precision
+        else f"At most {promised(promise.share)} of {what} missed"
+    )
+    return Figure(
+        *(frame, frame.x_ticks(), frame.y_ticks()),
+        paths=paths,
+        summary=summary,
+        title=title,
+        axis="Right among automatic answers" if is_precision else "Decided as something else",
+    )
 
 
 def team_figure(evaluation: Evaluation) -> Figure | None:

@@ -69,6 +69,7 @@ class ModelPart:
     reliability: charts.Figure | None
     histogram: charts.Figure
     team: charts.Figure | None
+    promises: list[charts.Figure]
     parts: list[PartTable]
     table: list[TableRow]
     comparison: Compared | None
@@ -105,6 +106,7 @@ def models_of_page(models: Mapping[str, Evaluation]) -> tuple[list[ModelPart], F
             reliability=charts.reliability_figure(evaluation),
             histogram=charts.histogram_figure(evaluation),
             team=charts.team_figure(evaluation),
+            promises=charts.promise_figures(evaluation),
             parts=charts.part_tables(i, evaluation, own),
             table=_table(own),
             comparison=comparisons.get(name),

@@ -124,7 +124,7 @@
     show("threshold", point.threshold, digits);
     by("threshold").title = point.threshold === null ? "" : String(point.threshold);
     show("load", point.load, percent);
-    by("delegated").textContent = `${count(point.delegated)} of ${count(point.total)} cases`;
+    by("delegated").textContent = `${count(point.delegated)} of ${count(point.total)} cases; ${percent(1 - point.load)} automated`;
     show("accuracy", point.accuracy, percent);
     by("interval-text").hidden = point.accuracy === null;
     show("low", point.low, percent);
