@@ -97,6 +97,9 @@ def original(tmp_path_factory):
     found = np.where(np.random.default_rng(1).random(3000) < malignant, "malignant", "benign")
     screened = {"label": found, "p_benign": 1 - malignant, "p_malignant": malignant}
     write(folder / "screening.csv", screened)
+    said = '{{"label": "{0}", "answers": ["{0}", "a", "{0}"]}}\n'
+    judged = "".join(said.format(one) for one in "ab" * 200)
+    (folder / "judgements.jsonl").write_text(judged)
     audits = "\n".join(f"{case},1" for case in range(90))
     (folder / "audits.csv").write_text(f"case_id,correct\n{audits}\n")
     policy, desk = str(folder / "policy.json"), str(folder / "desk")
