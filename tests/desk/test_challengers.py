@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sqlalchemy import select
 
+from expertload.desk.intake import shadows as intake_shadows
 from expertload.desk.intake.case import Shadow
 from expertload.desk.intake.sampling import draw
 from expertload.desk.intake.shadows import receive_shadows
@@ -28,6 +29,7 @@ PILOT = 40
 @pytest.fixture(autouse=True)
 def short_pilot(monkeypatch):
     monkeypatch.setattr(challengers, "PILOT", PILOT)
+    monkeypatch.setattr(intake_shadows, "PILOT", PILOT)
 
 
 def cat(p: float) -> dict[str, float]:
@@ -237,6 +239,18 @@ def alarm(world):
             if held is not None:
                 world.answer(held, "dog", *who)
     return number
+
+
+def test_a_difference_from_a_sure_challenger_is_settled(world):
+    running(world)
+    world.send(*(shadowed(f"a{i}", 0.6, 0.9, due=4e9) for i in range(PILOT)))
+    world.send(shadowed("b", 0.6, 0.95), shadowed("c", 0.6, 0.7))
+    for _ in range(2):
+        world.answer(world.claim(), "dog")
+    assert world.case("b").state == "disputed", "B is sure that it is a cat"
+    assert world.case("c").state == "closed", "B is not sure"
+    world.answer(world.claim("zoe", "arbiter"), "cat", "zoe", "arbiter")
+    assert world.case("b").state == "closed"
 
 
 # ------------------------------------------------------------------ taking over

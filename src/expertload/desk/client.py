@@ -31,8 +31,8 @@ class SentOutcome:
     ----------
     key : str
         The case.
-    status : {"decided", "delegated", "refused"}
-        "decided" only if the desk answered so.
+    status : {"decided", "delegated", "refused", "stored"}
+        "decided" only if the desk answered so; "stored" is an answer of a model in shadow.
     label : str or None
         The decision.
     policy : int or None
@@ -112,11 +112,26 @@ class DeskClient:
         self, cases: Iterable[dict[str, Any]], *, batch_size: int = 1_000
     ) -> Iterator[SentOutcome]:
         """Send cases in batches; yield the outcome of each, in order."""
+        return self._send_all("/api/cases", cases, batch_size)
+
+    def send_shadows(
+        self, answers: Iterable[dict[str, Any]], *, batch_size: int = 1_000
+    ) -> Iterator[SentOutcome]:
+        """Send answers of models that decide nothing, to cases that the desk knows.
+
+        Each has "key", "model" and "probabilities". The status is "stored" or "refused"; send an
+        answer that is not acknowledged again.
+        """
+        return self._send_all("/api/shadow", answers, batch_size)
+
+    def _send_all(
+        self, path: str, lines: Iterable[dict[str, Any]], batch_size: int
+    ) -> Iterator[SentOutcome]:
         if not 1 <= batch_size <= MOST_CASES:
             raise ParameterError(f"'batch_size' must be from 1 to {MOST_CASES}. Got {batch_size}.")
-        waiting = iter(cases)
+        waiting = iter(lines)
         while batch := list(islice(waiting, batch_size)):
-            yield from self._send_batch(batch)
+            yield from self._send_batch(path, batch)
 
     def find(self, key: str) -> dict[str, Any]:
         """Return the status of a case and all decisions about it."""
@@ -129,7 +144,7 @@ class DeskClient:
         case: dict[str, Any] = answer.json()
         return case
 
-    def _send_batch(self, batch: list[dict[str, Any]]) -> list[SentOutcome]:
+    def _send_batch(self, path: str, batch: list[dict[str, Any]]) -> list[SentOutcome]:
         content = "".join(json.dumps(case) + "\n" for case in batch)
         keys = [str(case.get("key")) for case in batch]
         problem = "the desk did not answer"
@@ -138,7 +153,7 @@ class DeskClient:
                 time.sleep(min(30, 0.2 * 2**attempt) * random.uniform(0.5, 1))
             try:
                 answer = self._client.post(
-                    "/api/cases",
+                    path,
                     content=content,
                     headers={"Content-Type": "application/x-ndjson"},
                 )
@@ -185,9 +200,13 @@ def _outcome(key: str, line: dict[str, Any]) -> SentOutcome:
     if "error" in line:
         reason = f"{line['error']['message']} {line['error']['hint']}".strip()
         return SentOutcome(key=key, status="refused", is_acknowledged=False, error=reason)
-    status, label = line["status"], line["label"]
+    if line["key"] != key:
+        raise ValueError("not an answer to this case")
+    status, label = line["status"], line.get("label")
+    if status == "stored":
+        return SentOutcome(key=key, status=status)
     decided = status == "decided" and isinstance(label, str)
-    if line["key"] != key or not (decided or (status == "delegated" and label is None)):
+    if not (decided or (status == "delegated" and label is None)):
         raise ValueError("not an answer to this case")
     return SentOutcome(
         key=key, status=status, label=label, policy=line["policy"], cause=line.get("cause")

@@ -21,6 +21,8 @@ from expertload.desk.store.tables import shadows
 from expertload.exceptions import DeskRefusedError
 
 Stored = dict[str, str]
+PILOT = 200  # answers of a model that set its thresholds, and are not counted
+SURE = 0.75  # the surer three quarters of its answers are opinions: others it could never decide
 
 
 def as_json(probabilities: dict[str, float] | None) -> str | None:
@@ -104,6 +106,30 @@ def _result(sent: Shadow, stored: str | None, case: int | None) -> Stored | Desk
     return {"key": sent.key, "model": sent.model, "status": "stored"}
 
 
+def opinions_of(transaction: Transaction, case: int) -> list[str]:
+    """Return what models in shadow say about a case where they are sure.
+
+    If readers differ from one of them, an arbiter settles the case. Otherwise labels would favour
+    the model that decides today, from which every difference is settled.
+    """
+    opinions = []
+    for model, classes, predicted, confidence in transaction.rows(_BESIDE, case=case):
+        found = {"project": transaction.project.id, "model": model, "classes": classes}
+        pilot = sorted(first or 0.0 for (first,) in transaction.rows(_FIRST, **found, n=PILOT))
+        is_sure = len(pilot) == PILOT and (confidence or 0.0) >= pilot[round((1 - SURE) * PILOT)]
+        if is_sure:
+            opinions.append(predicted)
+    return opinions
+
+
+_BESIDE = (
+    "SELECT model, classes, predicted, confidence FROM shadows "
+    "WHERE case_id = :case AND model <> '' AND blind"
+)
+_FIRST = (
+    "SELECT confidence FROM shadows WHERE project_id = :project AND model = :model "
+    "AND classes = :classes ORDER BY id LIMIT :n"
+)
 _CASES = (
     "SELECT key, id, model, probabilities FROM cases WHERE project_id = :project AND key IN :keys"
 )

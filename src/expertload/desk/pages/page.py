@@ -32,6 +32,7 @@ PLACES: tuple[tuple[str, str, frozenset[str]], ...] = (
     ("/manage/policies", "Policies", frozenset({"manager"})),
     ("/manage/cases", "Cases", frozenset({"manager"})),
     ("/manage/readers", "Readers", frozenset({"manager"})),
+    ("/manage/challengers", "Challengers", frozenset({"manager", "auditor"})),
     ("/manage/people", "People", frozenset({"manager"})),
     ("/audit", "Audit", frozenset({"auditor", "manager"})),
 )

@@ -16,6 +16,7 @@ from sqlalchemy import select
 from expertload.desk.intake.golden import ask_next_reader
 from expertload.desk.intake.receiving import Wanted, open_readings
 from expertload.desk.intake.sampling import draw
+from expertload.desk.intake.shadows import opinions_of
 from expertload.desk.queue import claims
 from expertload.desk.queue.claims import Claim, EndedLease, Held
 from expertload.desk.store.database import SECOND, AnyRow, Transaction
@@ -154,7 +155,9 @@ class Settled(NamedTuple):
     label: str
 
 
-def next_reading(opinions: Sequence[str], *, wanted: int, arbitrated: bool) -> Settled | str:
+def next_reading(
+    opinions: Sequence[str], *, wanted: int, arbitrated: bool, beside: Sequence[str] = ()
+) -> Settled | str:
     """Return the final label, or who must read next: "second" or "arbiter".
 
     Parameters
@@ -165,10 +168,12 @@ def next_reading(opinions: Sequence[str], *, wanted: int, arbitrated: bool) -> S
         How many opinions must agree.
     arbitrated : bool
         Whether the last opinion is an arbiter's, which ends the dispute.
+    beside : sequence of str
+        Opinions of models that decide nothing: a difference from them is a dispute too.
     """
     if arbitrated:
         return Settled(opinions[-1])
-    if len(set(opinions)) > 1:
+    if len({*opinions, *beside}) > 1:
         return "arbiter"
     if len(opinions) < wanted:
         return "second"
@@ -234,6 +239,7 @@ def next_step(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settle
         [*model, *given],
         wanted=len(model) + 1 + second,
         arbitrated=reading.why == "arbiter",
+        beside=opinions_of(transaction, case.id),
     )
 
 

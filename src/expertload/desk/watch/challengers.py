@@ -21,6 +21,7 @@ from sqlalchemy import func, select
 from expertload import __version__
 from expertload.desk.intake.receiving import answer_by
 from expertload.desk.intake.routing import RoutingPolicy, read_policy
+from expertload.desk.intake.shadows import PILOT
 from expertload.desk.queue.claims import classes_of
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import monitors, policies, shadows
@@ -39,7 +40,6 @@ from expertload.exceptions import DeskRefusedError
 from expertload.monitoring import ChallengerMonitor
 from expertload.operating_point.point import Origin
 
-PILOT = 200  # answers that set the thresholds, and are not counted
 PROMISE = (0.95, 0.95)  # accuracy and confidence, if there was no policy yet
 
 
