@@ -34,7 +34,7 @@ from expertload.tally import COMPARISON_SLACK, cumulative_from_top, delegated_ma
 Metric = Callable[[Cases], float]
 
 EXCHANGES = ("predictions", "ranks")
-# Rounds times cases handled together, so that temporaries stay in a few megabytes.
+# Resamples times cases handled together, so that temporaries stay in a few megabytes.
 CELLS = 1 << 17
 
 
@@ -252,22 +252,29 @@ def permutation_test(
     check_option(exchange, EXCHANGES, "exchange")
     check_counted(cases_a, cases_b)
     check_same_cases(cases_a, cases_b, *known_labels(cases_a, cases_b))
-    if metric is aucoc_score:
-        return _test(_aucoc_differences(cases_a, cases_b, exchange), cases_a.unit, n_rounds, rng)
-    if exchange == "ranks":
+    if metric is aucoc_score:  # which needs no probabilities
+        sides = [Cases(each.correct, each.confidence) for each in (cases_a, cases_b)]
+        if exchange == "ranks":
+            sides = [replace(each, confidence=_ranks(each.confidence)) for each in sides]
+    elif exchange == "ranks":
         raise incompatible_options_error(
             "exchange='ranks' and metric", "only AUCOC can be computed from ranks"
         )
-    cases_b = _in_columns_of(cases_a, cases_b)
+    else:
+        sides = [cases_a, _in_columns_of(cases_a, cases_b)]
 
     def difference(swap: BoolArray) -> float:
-        a, b = _exchanged(cases_a, cases_b, swap), _exchanged(cases_b, cases_a, swap)
+        a, b = _exchanged(*sides, swap), _exchanged(*sides[::-1], swap)
         return check_metric_value(metric(a)) - check_metric_value(metric(b))
 
-    def differences(swaps: BoolArray) -> FloatArray:
-        return np.array([difference(swap) for swap in swaps])
-
-    return _test(differences, cases_a.unit, n_rounds, rng)
+    units = cases_a.unit
+    n_units = int(units.max()) + 1
+    observed = difference(np.zeros(len(units), dtype=np.bool_))
+    coins = (rng.integers(0, 2, n_units, dtype=np.bool_)[units] for _ in range(n_rounds))
+    hits = sum(abs(difference(coin)) >= abs(observed) - COMPARISON_SLACK for coin in coins)
+    return PermutationResult(
+        difference=observed, p_value=(1 + hits) / (1 + n_rounds), n_rounds=n_rounds
+    )
 
 
 def _in_columns_of(first: Cases, other: Cases) -> Cases:
@@ -296,66 +303,12 @@ def _exchanged(own: Cases, other: Cases, swap: BoolArray) -> Cases:
     return replace(own, correct=correct, confidence=confidence, proba=proba)
 
 
-def _aucoc_differences(a: Cases, b: Cases, exchange: str) -> Callable[[BoolArray], FloatArray]:
-    """Differences in AUCOC, one for each row of cases to exchange.
-
-    The predictions of both models are sorted together once. A round only says which of them belong
-    to the first model; the others belong to the second.
-    """
-    n, sides = len(a.correct), (a.confidence, b.confidence)
-    confidence = np.concatenate([_ranks(side) for side in sides] if exchange == "ranks" else sides)
-    order = np.argsort(confidence)
-    ranked = confidence[order]
-    ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
-    correct = np.concatenate([a.correct, b.correct])[order].astype(np.float64)
-    delegated = delegated_mass(np.arange(n, -1, -1) / n, n, "exact")
-
-    def areas(below: IntArray, right: FloatArray) -> FloatArray:
-        """AUCOC of each round: cases up to each confidence, and the correct ones at it."""
-        mass = np.diff(delegated[below], axis=1, prepend=0)
-        if len(ends) < 2 * n:
-            mass /= np.diff(below, axis=1, prepend=0).clip(min=1)
-        found: FloatArray = np.einsum("ij,ij->i", right, mass)
-        return found
-
-    def differences(swaps: BoolArray) -> FloatArray:
-        of_first = np.concatenate([~swaps, swaps], axis=1)[:, order]
-        below = np.cumsum(of_first, axis=1)[:, ends]
-        right, every = of_first * correct, correct
-        if len(ends) < 2 * n:
-            starts = np.append(0, ends[:-1] + 1)
-            right, every = (np.add.reduceat(each, starts, axis=-1) for each in (right, correct))
-        return areas(below, right) - areas(ends + 1 - below, every - right)
-
-    return differences
-
-
 def _ranks(confidence: FloatArray) -> FloatArray:
     """Ranks, the mean of its places for each of a group of equals."""
     ranked = np.sort(confidence)
     ends = [np.searchsorted(ranked, confidence, side) for side in ("left", "right")]
     ranks: FloatArray = (ends[0] + ends[1]) / 2
     return ranks
-
-
-def _test(
-    differences: Callable[[BoolArray], FloatArray],
-    units: IntArray,
-    n_rounds: int,
-    rng: np.random.Generator,
-) -> PermutationResult:
-    n, n_units = len(units), int(units.max()) + 1
-    observed = float(differences(np.zeros((1, n), dtype=np.bool_))[0])
-    as_extreme = abs(observed) - COMPARISON_SLACK
-    hits = 0
-    at_once = max(1, CELLS // n)
-    for done in range(0, n_rounds, at_once):
-        rounds = min(at_once, n_rounds - done)
-        coins = np.array([rng.integers(0, 2, n_units, dtype=np.bool_) for _ in range(rounds)])
-        hits += int(np.count_nonzero(np.abs(differences(coins[:, units])) >= as_extreme))
-    return PermutationResult(
-        difference=observed, p_value=(1 + hits) / (1 + n_rounds), n_rounds=n_rounds
-    )
 
 
 def check_metric_value(value: Any) -> float:
