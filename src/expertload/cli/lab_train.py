@@ -155,14 +155,10 @@ def train(
 
     from expertload.lab.runs.folder import RunFolder
     from expertload.lab.training.loop import train as train_run
-    from expertload.lab.training.progress import ConsoleReporter, Reporter, Reporters
+    from expertload.lab.training.progress import ConsoleReporter, TensorBoardReporter
 
     changed = settings or RunFolder(folder).environment().get("set", [])
-    reporters: list[Reporter] = [ConsoleReporter(console(), folder=folder)]
-    if tensorboard:
-        from expertload.lab.training.progress import TensorBoardReporter
-
-        reporters.append(TensorBoardReporter(folder / "tensorboard"))
+    report_to = TensorBoardReporter if tensorboard else ConsoleReporter
     train_run(
         config,
         folder,
@@ -170,7 +166,7 @@ def train(
         accelerator=accelerator,
         devices=devices,
         nodes=nodes,
-        reporter=Reporters(*reporters),
+        reporter=report_to(console(), folder=folder),
         changed=changed,
     )
 

@@ -253,18 +253,17 @@ def permutation_test(
     check_counted(cases_a, cases_b)
     check_same_cases(cases_a, cases_b, *known_labels(cases_a, cases_b))
     if metric is aucoc_score:  # which needs no probabilities
-        sides = [Cases(each.correct, each.confidence) for each in (cases_a, cases_b)]
-        if exchange == "ranks":
-            sides = [replace(each, confidence=_ranks(each.confidence)) for each in sides]
+        score = _ranks if exchange == "ranks" else np.asarray
+        first, second = (Cases(c.correct, score(c.confidence)) for c in (cases_a, cases_b))
     elif exchange == "ranks":
         raise incompatible_options_error(
             "exchange='ranks' and metric", "only AUCOC can be computed from ranks"
         )
     else:
-        sides = [cases_a, _in_columns_of(cases_a, cases_b)]
+        first, second = cases_a, _in_columns_of(cases_a, cases_b)
 
     def difference(swap: BoolArray) -> float:
-        a, b = _exchanged(*sides, swap), _exchanged(*sides[::-1], swap)
+        a, b = _exchanged(first, second, swap), _exchanged(second, first, swap)
         return check_metric_value(metric(a)) - check_metric_value(metric(b))
 
     units = cases_a.unit

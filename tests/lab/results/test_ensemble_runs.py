@@ -133,7 +133,7 @@ def test_what_makes_no_ensemble_is_refused(seeds, tmp_path):
     with pytest.raises(ParameterError, match="needs single runs"):
         make_ensemble([seeds[0], made.folder.path])
     (made.folder.path / "ensemble.json").write_text('{"members": [3]}')
-    with pytest.raises(FileFormatError, match="does not name its members"):
+    with pytest.raises(FileFormatError, match="is damaged"):
         collect(made.folder.path)
 
 

@@ -199,5 +199,5 @@ def test_other_images_are_refused_in_words(trained, files, tmp_path):
 
 def test_a_ladder_that_names_no_model_is_refused(tmp_path, new):
     (tmp_path / "ladder.json").write_text("{}")
-    with pytest.raises(FileFormatError, match="does not name its model"):
+    with pytest.raises(FileFormatError, match="config.json"):
         predict_images(tmp_path, new, io.StringIO())

@@ -80,15 +80,15 @@ def test_json_that_is_damaged(name, content, run):
 @pytest.mark.parametrize("content", [{"test": {"aucoc": "high"}}, {"test": 3}, {"test": [1]}])
 def test_results_that_are_not_numbers(content, run):
     (run / "results.json").write_text(json.dumps(content))
-    with pytest.raises(FileFormatError, match="are damaged"):
+    with pytest.raises(FileFormatError, match="is damaged"):
         collect(run)
-    with pytest.raises(FileFormatError, match="no validation aucoc"):
+    with pytest.raises(FileFormatError, match="is damaged"):
         RunFolder(run).validation_score("aucoc")
 
 
 def test_outliers_and_choices_that_are_damaged(run, tmp_path):
     (run / "outliers.json").write_text('{"evaluations": [3]}')
-    with pytest.raises(FileFormatError, match="are damaged"):
+    with pytest.raises(FileFormatError, match="is damaged"):
         collect(run)
     (tmp_path / "choice.json").write_text("[")
     with pytest.raises(FileFormatError, match=r"choice\.json is damaged"):

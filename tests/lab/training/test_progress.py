@@ -7,13 +7,7 @@ import io
 from rich.console import Console
 from tests.lab.conftest import tiny
 
-from expertload.lab.training.progress import (
-    ConsoleReporter,
-    FileReporter,
-    Reporter,
-    Reporters,
-    read_progress,
-)
+from expertload.lab.training.progress import ConsoleReporter
 
 RECORD = {"epoch": 1, "train_loss": 1.5, "aucoc": 0.9, "accuracy": 0.8, "ece": 0.1, "seconds": 2.0}
 RESULTS = {"test": {"aucoc": 0.95, "accuracy": 0.85}, "best_epoch": 1}
@@ -22,7 +16,7 @@ RESULTS = {"test": {"aucoc": 0.95, "accuracy": 0.85}, "best_epoch": 1}
 def told(*, terminal, first_epoch=0):
     text = io.StringIO()
     console = Console(file=text, width=120, force_terminal=terminal, color_system=None)
-    reporter = Reporters(ConsoleReporter(console), Reporter())
+    reporter = ConsoleReporter(console)
     reporter.start(tiny("ce+aucoc"), first_epoch=first_epoch, n_batches=4)
     for number in range(4):
         reporter.step(first_epoch, number)
@@ -77,30 +71,3 @@ def test_a_terminal_has_a_bar_too():
 
 def test_resumed_runs_say_so():
     assert "resumed at epoch 2" in told(terminal=False, first_epoch=1)
-
-
-def test_progress_inside_an_epoch_can_be_read_from_another_process(tmp_path):
-    reporter = FileReporter(tmp_path, every=0.0)
-    assert read_progress(tmp_path) is None
-    reporter.start(tiny(), first_epoch=1, n_batches=4)
-    assert read_progress(tmp_path) == 1.0
-    reporter.step(1, 0)
-    assert read_progress(tmp_path) == 1.25
-    (tmp_path / "progress.json").write_text("{")
-    assert read_progress(tmp_path) is None
-    reporter.close()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_notes_are_not_written_at_every_step(tmp_path):
-    reporter = FileReporter(tmp_path, every=3600.0)
-    reporter.start(tiny(), first_epoch=0, n_batches=4)
-    reporter.step(0, 2)
-    assert read_progress(tmp_path) == 0.0
-
-
-def test_a_folder_that_cannot_be_written_does_not_stop_the_training(tmp_path):
-    reporter = FileReporter(tmp_path / "nowhere", every=0.0)
-    reporter.start(tiny(), first_epoch=0, n_batches=4)
-    reporter.step(0, 0)
-    reporter.close()

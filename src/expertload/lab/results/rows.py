@@ -19,11 +19,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
 
-from expertload.exceptions import ExpertLoadError, FileFormatError, ParameterError
+from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.results.measures import find_measure
-from expertload.lab.results.outliers import describe_settings, read_outliers
+from expertload.lab.results.outliers import OUTLIERS_FILE, describe_settings, read_outliers
 from expertload.lab.runs.finished import FinishedRun
-from expertload.lab.runs.folder import KINDS, RunFolder, write_whole
+from expertload.lab.runs.folder import KINDS, RunFolder, reading, write_whole
 from expertload.lab.runs.recipe import LossConfig, RunConfig
 
 SPLITS = ("validation", "test", "test_calibrated")
@@ -149,16 +149,7 @@ def rows_of(run: FinishedRun, *, as_published: bool = False) -> Iterator[ResultR
         "versions": _versions(run.folder),
         "changed": "; ".join(run.folder.environment().get("set", [])),
     }
-    try:
-        numbers = list(_numbers_of(run, as_published))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, ExpertLoadError):
-            raise
-        raise FileFormatError(
-            f"The results in {run.folder.path} are damaged: {error!r}. Hint: remove results.json "
-            "and train the run again; or outliers.json, if that is what was changed."
-        ) from error
-    for split, metric, value in numbers:
+    for split, metric, value in _numbers_of(run, as_published):
         yield ResultRow(**facts, split=split, metric=metric, value=value)
 
 
@@ -184,22 +175,22 @@ def _numbers_of(run: FinishedRun, as_published: bool) -> Iterator[tuple[str, str
         from expertload.lab.results.evaluate import evaluate_as_published  # slow to import
 
         results |= evaluate_as_published(run)
-    for metric in ("seconds", "best_epoch", "clipped"):
-        if metric in results:
-            yield "training", metric, float(results[metric])
-    for split in SPLITS:
-        for metric, value in results.get(split, {}).items():
-            yield split, metric, float(value)
-    for kind in KINDS:  # both kinds, if weights were averaged
-        for split in SPLITS:
-            for metric, value in results.get(kind, {}).get(split, {}).items():
-                yield f"{kind}:{split}", metric, float(value)
-    for evaluation in read_outliers(run.folder):
-        settings = describe_settings(evaluation.get("settings", {}))
-        for name, scores in evaluation["results"].items():
-            for score, numbers in scores.items():
-                for number, value in numbers.items():
-                    yield f"outliers:{name}{settings}", f"{score}/{number}", float(value)
+    with reading(run.folder.path / "results.json"):
+        for metric in ("seconds", "best_epoch", "clipped"):
+            if metric in results:
+                yield "training", metric, float(results[metric])
+        # Both kinds of weights too, if weights were averaged.
+        for prefix, numbers in (("", results), *((f"{k}:", results.get(k, {})) for k in KINDS)):
+            for split in SPLITS:
+                for metric, value in numbers.get(split, {}).items():
+                    yield f"{prefix}{split}", metric, float(value)
+    with reading(run.folder.path / OUTLIERS_FILE):
+        for evaluation in read_outliers(run.folder):
+            settings = describe_settings(evaluation.get("settings", {}))
+            for name, scores in evaluation["results"].items():
+                for score, numbers in scores.items():
+                    for number, value in numbers.items():
+                        yield f"outliers:{name}{settings}", f"{score}/{number}", float(value)
 
 
 def options_of(loss: LossConfig) -> str:

@@ -7,7 +7,6 @@ network also needs the data, for normalisation and images, and torch, which is i
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +18,7 @@ from scipy.special import softmax
 from expertload._typing import FloatArray, IntArray
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.data import Dataset
-from expertload.lab.runs.folder import Member, RunFolder, Weights
+from expertload.lab.runs.folder import Member, RunFolder, Weights, read_json_object
 from expertload.lab.runs.origin import load_run_data, refuse_imports
 from expertload.lab.runs.recipe import LossConfig, RunConfig
 
@@ -178,13 +177,7 @@ def _model_of(folder: str | Path) -> str | Path:
     ladder = Path(folder) / LADDER_FILE
     if not ladder.exists():
         return folder
-    try:
-        model = Path(json.loads(ladder.read_text())["model"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise FileFormatError(
-            f"{ladder} is damaged: it does not name its model. Hint: run `expertload lab "
-            "lower-load` again; it does not repeat finished training."
-        ) from error
+    model = Path(str(read_json_object(ladder).get("model", "")))
     # Also found if the folder was moved, or is named relative to another folder.
     return Path(folder) / model.parent.name / model.name
 

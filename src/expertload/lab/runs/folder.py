@@ -32,7 +32,12 @@ from pydantic import ValidationError
 from expertload._check import require_extra
 from expertload._files import write_atomically
 from expertload._typing import FloatArray, IntArray
-from expertload.exceptions import FileFormatError, FileWriteError, RunInUseError
+from expertload.exceptions import (
+    ExpertLoadError,
+    FileFormatError,
+    FileWriteError,
+    RunInUseError,
+)
 from expertload.lab.runs.recipe import RunConfig
 
 Weights = Literal["raw", "averaged"]
@@ -119,20 +124,15 @@ class RunFolder:
         """Return the runs of an ensemble; empty for a single run."""
         if not self.is_ensemble:
             return []
-        content = self.read_json(ENSEMBLE_FILE)
-        try:
+        with reading(self.path / ENSEMBLE_FILE):
             return [
                 Member(
                     (self.path / str(member["folder"])).resolve(),
                     RunConfig.model_validate(member["config"]),
                     member["views"],
                 )
-                for member in content["members"]
+                for member in self.read_json(ENSEMBLE_FILE)["members"]
             ]
-        except (KeyError, TypeError, ValueError) as error:
-            raise FileFormatError(
-                f"{self.path / ENSEMBLE_FILE} is damaged: it does not name its members."
-            ) from error
 
     def write_members(self, members: Iterable[Member]) -> None:
         """Write the runs of an ensemble, by paths that stay true if all folders are moved."""
@@ -213,22 +213,12 @@ class RunFolder:
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Read one of the JSON files."""
-        if not (self.path / name).exists():
-            raise FileFormatError(
-                f"{self.path} has no {name}. Hint: name the folder of a finished run."
-            )
         return read_json_object(self.path / name)
 
     def validation_score(self, metric: str) -> float:
         """Return one number of the selected weights on the validation split."""
-        results = self.read_json("results.json")
-        try:
-            return float(results["validation"][metric])
-        except (KeyError, TypeError, ValueError) as error:
-            raise FileFormatError(
-                f"{self.path / 'results.json'} is damaged: it has no validation {metric}. Hint: "
-                "remove it and train the run again."
-            ) from error
+        with reading(self.path / "results.json"):
+            return float(self.read_json("results.json")["validation"][metric])
 
     def write_json(self, name: str, value: Any) -> None:
         """Write one of the JSON files."""
@@ -248,45 +238,46 @@ class RunFolder:
     def read_logits(self, split: str) -> tuple[FloatArray, IntArray]:
         """Read the logits and labels of a split."""
         path = self.path / f"{split}.npz"
-        try:
-            # Opened here, because numpy leaves a damaged file open.
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                logits, labels = archive["logits"], archive["labels"]
-        except FileNotFoundError:
-            raise FileFormatError(
-                f"{self.path} has no {split}.npz. Hint: name the folder of a finished run."
-            ) from None
-        except Exception as error:  # a damaged archive can raise nearly anything
-            raise FileFormatError(f"{path} is damaged: {error}.") from error
-        _check_logits(path, logits, labels)
-        return logits, labels
+        # Opened here, because numpy leaves a damaged file open.
+        with (
+            reading(path),
+            path.open("rb") as file,
+            np.load(file, allow_pickle=False) as archive,
+        ):
+            logits, labels = archive["logits"], archive["labels"]
+            kinds = logits.ndim, labels.ndim, logits.dtype.kind, labels.dtype.kind
+            if kinds != (2, 1, "f", "i") or not len(logits) == len(labels) > 0:
+                raise ValueError(f"logits of shape {logits.shape}, labels of {labels.shape}")
+            if labels.min() < 0 or labels.max() >= logits.shape[1]:
+                raise ValueError(f"a label is not one of {logits.shape[1]} classes")
+            return logits, labels
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Report any failure inside as a missing or damaged file: readers raise nearly anything."""
+    try:
+        yield
+    except ExpertLoadError:
+        raise
+    except FileNotFoundError:
+        raise FileFormatError(
+            f"{path.parent} has no {path.name}. Hint: name the folder of a finished run."
+        ) from None
+    except Exception as error:
+        raise FileFormatError(
+            f"{path} is damaged ({type(error).__name__}: {error}). Hint: remove it and run the "
+            "command that made it again."
+        ) from error
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
     """Read a JSON file that must hold an object; refuse a damaged one."""
-    try:
+    with reading(path):
         content = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        raise FileFormatError(f"{path} is damaged: {error}.") from error
-    if not isinstance(content, dict):
-        raise FileFormatError(
-            f"{path} is damaged: it must hold a JSON object, not {content!r:.40}."
-        )
-    return content
-
-
-def _check_logits(path: Path, logits: FloatArray, labels: IntArray) -> None:
-    whole = (
-        (logits.ndim, labels.ndim, logits.dtype.kind, labels.dtype.kind) == (2, 1, "f", "i")
-        and len(logits) == len(labels) > 0
-        and logits.shape[1] > 1
-        and 0 <= labels.min() <= labels.max() < logits.shape[1]
-    )
-    if not whole:
-        raise FileFormatError(
-            f"{path} is damaged: {logits.dtype} logits of shape {logits.shape} do not fit "
-            f"{labels.dtype} labels of shape {labels.shape}."
-        )
+        if not isinstance(content, dict):
+            raise TypeError(f"it must hold a JSON object, not {content!r:.40}")
+        return content
 
 
 def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:

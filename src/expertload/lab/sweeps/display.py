@@ -19,7 +19,6 @@ from expertload.lab.runs.finished import describe_loss, options_in_words
 from expertload.lab.runs.folder import RunFolder
 from expertload.lab.runs.recipe import RunConfig
 from expertload.lab.sweeps.sweep import Choice, Observer, Sweep, SweepReport
-from expertload.lab.training.progress import read_progress
 
 
 def _run_label(run: RunConfig) -> str:
@@ -117,12 +116,10 @@ def _running(sweep: Sweep) -> Table:
     for run, _ in sweep.running.values():
         last = _last_epoch(sweep.folder(run))
         n_epochs, n_done = run.training.epochs, last.get("epoch", 0)
-        trained = max(n_done, read_progress(sweep.folder(run).path) or 0.0)
         table.add_row(
             _run_label(run),
-            ProgressBar(total=n_epochs, completed=trained, width=30),
-            f"{trained / n_epochs:4.0%}",
-            f"epoch {min(int(trained) + 1, n_epochs)}/{n_epochs}",
+            ProgressBar(total=n_epochs, completed=n_done, width=30),
+            f"epoch {min(n_done + 1, n_epochs)}/{n_epochs}",
             f"AUCOC {last['aucoc']:.4f}" if last else "",
         )
     return table

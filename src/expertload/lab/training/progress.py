@@ -5,12 +5,7 @@ The numbers of every epoch can also be written for TensorBoard.
 
 from __future__ import annotations
 
-import contextlib
-import json
-import math
-import time
 from datetime import datetime
-from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +15,6 @@ from rich.text import Text
 
 from expertload._check import require_extra
 from expertload.lab.runs.recipe import RunConfig
-
-PROGRESS_FILE = "progress.json"
 
 
 class Reporter:
@@ -123,110 +116,35 @@ class ConsoleReporter(Reporter):
             self._progress = None
 
 
-class FileReporter(Reporter):
-    """Writes the progress of an epoch to the run's folder, for other processes.
+class TensorBoardReporter(ConsoleReporter):
+    """Writes the numbers of every epoch for TensorBoard too, in the run's folder.
 
-    Parameters
-    ----------
-    folder : Path
-    every : float, default=1.0
-        The smallest number of seconds between two writes.
+    A resumed run adds another file, and TensorBoard ignores the earlier records of epochs that are
+    trained again.
     """
 
-    def __init__(self, folder: Path, *, every: float = 1.0) -> None:
-        self.path, self.every = folder / PROGRESS_FILE, every
-        self._n_batches = 1
-        self._written = -math.inf
-
-    def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
-        """Write where training starts."""
-        self._n_batches = n_batches
-        self._write(first_epoch, 0)
-
-    def step(self, epoch: int, number: int) -> None:
-        """Write the progress of the epoch, but not at every step."""
-        if time.monotonic() - self._written >= self.every:
-            self._write(epoch, number + 1)
-
-    def _write(self, epoch: int, batches: int) -> None:
-        self._written = time.monotonic()
-        note = {"epochs_done": epoch, "batches_done": batches, "batches": self._n_batches}
-        draft = self.path.with_suffix(".tmp")
-        # A lost write does no harm, so a full or slow disk must not stop the training.
-        with contextlib.suppress(OSError):
-            draft.write_text(json.dumps(note))
-            draft.replace(self.path)
-
-    def close(self) -> None:
-        """Remove the file."""
-        with contextlib.suppress(OSError):
-            self.path.unlink(missing_ok=True)
-
-
-def read_progress(folder: Path) -> float | None:
-    """Return the number of epochs that a run has trained, with fractions; None if unknown.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from expertload.lab.training.progress import FileReporter, read_progress
-    >>> with TemporaryDirectory() as folder:
-    ...     reporter = FileReporter(Path(folder), every=0.0)
-    ...     reporter.step(epoch=3, number=0)
-    ...     read_progress(Path(folder))
-    4.0
-    """
-    try:
-        note = json.loads((folder / PROGRESS_FILE).read_text())
-        return float(note["epochs_done"]) + float(note["batches_done"]) / float(note["batches"])
-    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
-        return None
-
-
-class Reporters(Reporter):
-    """Passes events on to several reporters."""
-
-    def __init__(self, *reporters: Reporter) -> None:
-        self.reporters = reporters
-
-    def _pass_on(self, event: str, *values: Any, **details: Any) -> None:
-        for reporter in self.reporters:
-            getattr(reporter, event)(*values, **details)
-
-
-for _event in ("start", "step", "epoch", "done", "found", "close"):
-    setattr(Reporters, _event, partialmethod(Reporters._pass_on, _event))
-
-
-class TensorBoardReporter(Reporter):
-    """Writes event files that ``tensorboard --logdir`` reads.
-
-    Parameters
-    ----------
-    folder : Path
-        Created when training starts. A resumed run adds another file, and TensorBoard ignores the
-        earlier records of epochs that are trained again.
-    """
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, console: Console | None = None, *, folder: Path) -> None:
+        super().__init__(console, folder=folder)
         require_extra("tensorboard", "tensorboard", "Writing TensorBoard files")
-        self.folder = folder
         self._writer: Any = None
 
     def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
         """Open the files."""
+        super().start(config, first_epoch=first_epoch, n_batches=n_batches)
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(self.folder), purge_step=first_epoch + 1)
+        folder = f"{self.folder}/tensorboard"
+        self._writer = SummaryWriter(folder, purge_step=first_epoch + 1)
 
     def epoch(self, record: dict[str, Any], *, best_epoch: int) -> None:
         """Write every number of an epoch."""
+        super().epoch(record, best_epoch=best_epoch)
         for name, value in record.items():
             if name != "epoch":
                 self._writer.add_scalar(name, value, record["epoch"])
 
     def close(self) -> None:
         """Close the files."""
+        super().close()
         if self._writer is not None:
             self._writer.close()

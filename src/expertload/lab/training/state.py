@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from expertload.exceptions import FileFormatError
 from expertload.lab.results.measures import find_measure
-from expertload.lab.runs.folder import KINDS, RunFolder, Weights
+from expertload.lab.runs.folder import KINDS, RunFolder, Weights, reading
 from expertload.lab.runs.network import load_weights, save_weights
 from expertload.losses.base import gather_rows
 
@@ -214,26 +214,18 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a file of `save_checkpoint`."""
     tensors, facts = load_weights(path)
-    try:
-        return _checkpoint_from(tensors, facts)
-    except (KeyError, ValueError, TypeError) as error:
-        raise FileFormatError(
-            f"{path} is not the checkpoint of a run. Hint: remove it to start over."
-        ) from error
-
-
-def _checkpoint_from(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Checkpoint:
     names = ("model", "averaged", "loss", "generator", "optimiser")
     parts: dict[str, dict[str, Tensor]] = {part: {} for part in names}
-    for name, tensor in tensors.items():
-        part, _, rest = name.partition("/")
-        parts[part][rest] = tensor
     state: dict[int, dict[str, Any]] = {}
-    for name, value in {**parts.pop("optimiser"), **facts["optimiser"]["scalars"]}.items():
-        index, _, key = name.partition("/")
-        state.setdefault(int(index), {})[key] = value
-    groups = [_with_tuples(group) for group in facts["optimiser"]["groups"]]
-    return Checkpoint(parts, {"state": state, "param_groups": groups}, facts["progress"])
+    with reading(path):
+        for name, tensor in tensors.items():
+            part, _, rest = name.partition("/")
+            parts[part][rest] = tensor
+        for name, value in {**parts.pop("optimiser"), **facts["optimiser"]["scalars"]}.items():
+            index, _, key = name.partition("/")
+            state.setdefault(int(index), {})[key] = value
+        groups = [_with_tuples(group) for group in facts["optimiser"]["groups"]]
+        return Checkpoint(parts, {"state": state, "param_groups": groups}, facts["progress"])
 
 
 def _with_tuples(group: Mapping[str, Any]) -> dict[str, Any]:
