@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from expertload._check import check_count, check_fraction, check_minimum, check_positive
@@ -437,32 +436,7 @@ class ConfidencePenalty(LossModule):
 
 
 def softmax_entropy(logits: Tensor) -> Tensor:
-    """Return the entropy, in nats, of each row of logits (n, C)."""
-    entropy: Tensor = _SoftmaxEntropy.apply(logits)  # type: ignore[no-untyped-call]
-    return entropy
-
-
-class _SoftmaxEntropy(torch.autograd.Function):
-    """The entropy of a softmax, with a gradient that needs two passes over the logits.
-
-    With ``p = softmax(z)`` and ``H = -sum_j p_j ln p_j``, the derivative is
-    ``dH/dz_j = -p_j (ln p_j + H)``.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor) -> Tensor:
-        log_p = torch.log_softmax(logits, dim=1)
-        # A class that is ruled out has log-probability minus infinity; 0 * -inf must be 0.
-        log_p.clamp_(min=torch.finfo(log_p.dtype).min)
-        p = log_p.exp()
-        information = log_p.mul_(p)  # p ln p
-        entropy = -information.sum(1)
-        ctx.save_for_backward(p, information, entropy)
-        return entropy
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        p, information, entropy = ctx.saved_tensors
-        slope = torch.addcmul(information, p, entropy[:, None])
-        return slope.mul_(-grad[:, None])
+    """Return the entropy of each row's softmax, in nats."""
+    # A class that is ruled out has log-probability minus infinity; 0 * -inf must be 0.
+    log_p = torch.log_softmax(logits, dim=1).clamp(min=torch.finfo(logits.dtype).min)
+    return -(log_p.exp() * log_p).sum(1)
