@@ -206,19 +206,6 @@ def _stem(kind: str, in_channels: int) -> list[nn.Module]:
     return _normalised(in_channels, 64, 2 if kind == "medium" else 1)
 
 
-def _stages(
-    block: type[BasicBlock] | type[Bottleneck], depths: Sequence[int]
-) -> tuple[list[nn.Module], int]:
-    layers: list[nn.Module] = []
-    channels = 64
-    for stage, depth in enumerate(depths):
-        width = 64 * 2**stage
-        for position in range(depth):
-            layers.append(block(channels, width, 2 if stage and not position else 1))
-            channels = width * block.expansion
-    return layers, channels
-
-
 def _resnet(
     block: type[BasicBlock] | type[Bottleneck],
     depths: Sequence[int],
@@ -232,9 +219,13 @@ def _resnet(
     The `stem` takes the image at full size ("small", 28 or 32 pixels a side), at half ("medium", 64
     pixels), or, as for ImageNet, at a quarter ("large", 224 pixels).
     """
-    layers, channels = _stages(block, depths)
-    body = nn.Sequential(*_stem(stem, in_channels), *layers, GlobalPool())
-    return Classifier(body, channels, num_classes)
+    layers, channels = _stem(stem, in_channels), 64
+    for stage, depth in enumerate(depths):
+        width = 64 * 2**stage
+        for position in range(depth):
+            layers.append(block(channels, width, 2 if stage and not position else 1))
+            channels = width * block.expansion
+    return Classifier(nn.Sequential(*layers, GlobalPool()), channels, num_classes)
 
 
 def _thin_resnet(blocks: int, *, num_classes: int, in_channels: int = 3) -> Classifier:

@@ -223,24 +223,11 @@ def _unknown_name(name: object) -> ParameterError:
 
 
 def _build(part: str, ignore_index: int, options: Mapping[str, Any]) -> nn.Module:
-    if ":" in part:
-        common = {} if ignore_index == _IGNORE_INDEX else {"ignore_index": ignore_index}
-        builder = import_callable(part, "loss")
-        given = {**common, **options}
-        return call_builder(builder, given, name=part, what="loss")
-    factory = {**PRIMARY, **SECONDARY}[part]
-    _check_known_options(part, factory, options)
-    return factory(**{"ignore_index": ignore_index, **options})
-
-
-def _check_known_options(part: str, factory: Factory, options: Mapping[str, Any]) -> None:
-    known = list(inspect.signature(factory).parameters)
-    for option in options:
-        if option not in known:
-            raise ParameterError(
-                f"The option '{option}' does not exist for '{part}'. "
-                f"Hint: its options are {', '.join(known)}."
-            )
+    # A loss by import path gets the index only if it was changed.
+    common = {} if ignore_index == _IGNORE_INDEX else {"ignore_index": ignore_index}
+    known = {**PRIMARY, **SECONDARY}
+    builder = known[part] if part in known else import_callable(part, "loss")
+    return call_builder(builder, {**common, **options}, name=part, what="loss")
 
 
 def _check_unused(name: str, **options: Any) -> None:
@@ -294,8 +281,10 @@ def call_builder(
         built = builder(**arguments)
     except TypeError as error:
         given = ", ".join(arguments) or "none"
+        known = ", ".join(inspect.signature(builder).parameters)
         raise ParameterError(
-            f"The {what} {name!r} does not take the options it was given ({given}): {error}."
+            f"The {what} {name!r} does not take the options it was given ({given}): {error}. Hint: "
+            f"its options are {known}."
         ) from error
     if not isinstance(built, nn.Module):
         raise ParameterError(

@@ -121,29 +121,15 @@ class TrainingConfig(_Section):
     evaluation_batch_size: Count = 512
 
     @model_validator(mode="after")
-    def _warm_up_ends(self) -> TrainingConfig:
-        if self.warm_up > self.epochs:
-            raise ValueError(f"warm_up must not exceed epochs, got {self.warm_up} of {self.epochs}")
-        return self
-
-    @model_validator(mode="after")
-    def _one_average(self) -> TrainingConfig:
+    def _settings_agree(self) -> TrainingConfig:
+        for name in ("warm_up", "swa_start"):
+            if (getattr(self, name) or 0) > self.epochs:
+                got = f"got {getattr(self, name)} of {self.epochs}"
+                raise ValueError(f"{name} must not exceed epochs, {got}")
         if self.ema_epochs is not None and self.swa_start is not None:
             raise ValueError("ema_epochs and swa_start cannot be combined: choose one")
-        if self.swa_start is not None and self.swa_start > self.epochs:
-            raise ValueError(
-                f"swa_start must not exceed epochs, got {self.swa_start} of {self.epochs}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _sam_in_whole_steps(self) -> TrainingConfig:
         if self.sam_rho is not None and (self.accumulate > 1 or self.precision == "16-mixed"):
             raise ValueError("sam_rho needs accumulate = 1 and a precision other than 16-mixed")
-        return self
-
-    @model_validator(mode="after")
-    def _milestones_ascend(self) -> TrainingConfig:
         if list(self.milestones) != sorted(set(self.milestones)):
             raise ValueError(f"milestones must ascend, got {list(self.milestones)}")
         if self.milestones and self.schedule == "one-cycle":
