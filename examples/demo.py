@@ -19,7 +19,8 @@ from rounds import AUDITED, FIRST_LABELS, Round, draw, play
 
 from expertload.cli.lab_lower_load import Telling
 from expertload.lab import lower_load
-from expertload.lab.ladder.outcome import LadderRow, LowerLoad
+from expertload.lab.ladder.numbers import LadderRow
+from expertload.lab.ladder.outcome import LowerLoad
 
 TARGET = 0.95
 EPOCHS = 6  # about a minute in all on two cores
@@ -35,7 +36,7 @@ def change_of(row: LadderRow) -> str:
     change = row.load_change
     if change is None:
         return ""
-    if not row.numbers.is_taken:
+    if not row.is_taken:
         return "not taken"
     if change.low == change.high:  # validation images preferred the step before
         return "no change"
@@ -48,17 +49,16 @@ def table_of(rows: tuple[LadderRow, ...]) -> Table:
     for heading in ("AUCOC", "accuracy", f"load@{100 * TARGET:g}", "change of load"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        numbers = row.numbers
-        shares = (numbers.aucoc, numbers.accuracy, numbers.loads[TARGET])
+        shares = (row.aucoc, row.accuracy, row.loads[TARGET])
         cells = [f"{100 * share:.1f}" for share in shares]
-        style = None if numbers.is_taken else "dim"
+        style = None if row.is_taken else "dim"
         table.add_row(row.title, *cells, change_of(row), style=style)
     return table
 
 
 def gained(found: LowerLoad) -> str:
     """Return a sentence about the load before and after all steps."""
-    first, last = (found.rows[place].numbers.loads[TARGET] for place in (0, -1))
+    first, last = (found.rows[place].loads[TARGET] for place in (0, -1))
     return (
         f"For {percent(TARGET)} accuracy on what the networks decide, experts read "
         f"{percent(first)} of the images at the bottom of the ladder and {percent(last)} at the "

@@ -109,7 +109,7 @@ def test_two_models_share_axes(data):
 def test_what_cross_validate_must_keep_is_said(data):
     with pytest.raises(ParameterError, match="return_estimator=True, return_indices=True"):
         COCDisplay.from_cv_results(cross_validate(MODEL, *data), *data)
-    with pytest.raises(ParameterError, match="Got a list"):
+    with pytest.raises(ParameterError, match="list"):
         COCDisplay.from_cv_results([], *data)
     with pytest.raises(ShapeError, match="the data passed to cross_validate"):
         COCDisplay.from_cv_results(results(*data), data[0][:100], data[1][:100])

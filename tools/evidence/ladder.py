@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from expertload.exceptions import FileFormatError
-from expertload.lab.ladder.numbers import StepNumbers, measure_step
+from expertload.lab.ladder.numbers import LadderRow, measure_step
 from expertload.lab.ladder.steps import Network, climb
 from expertload.lab.results.rows import finished_runs, runs_of_loss
 from expertload.lab.runs.finished import FinishedRun
@@ -90,7 +90,7 @@ def ladder_networks(arms: dict[str, Seeds], seed: int) -> list[Network]:
     return [network for network in pair if any(network)]
 
 
-def _record(name: str, run: FinishedRun, numbers: StepNumbers, step: str) -> Record:
+def _record(name: str, run: FinishedRun, numbers: LadderRow, step: str) -> Record:
     (first, load), (second, second_load), *_ = numbers.loads.items()
     return {
         "experiment": name,

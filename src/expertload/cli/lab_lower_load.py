@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from expertload.lab.ladder.outcome import LadderRow, LowerLoad
+    from expertload.lab.ladder.numbers import LadderRow
+    from expertload.lab.ladder.outcome import LowerLoad
     from expertload.lab.sweeps.sweep import Observer
     from expertload.significance import Interval
 
@@ -190,7 +191,7 @@ def _table(found: LowerLoad, *, wide: bool) -> Table:
     for heading in headings:
         table.add_column(heading, justify="right")
     for row, own in zip(found.rows, cells, strict=True):
-        style = None if row.numbers.is_taken else "dim"
+        style = None if row.is_taken else "dim"
         table.add_row(_title(row), *(own[heading] for heading in headings), style=style)
     return table
 
@@ -201,24 +202,23 @@ def _load_at(target_accuracy: float) -> str:
 
 def _cells(row: LadderRow, first: str) -> dict[str, str]:
     """Return the cells of a row by heading."""
-    numbers = row.numbers
     return {
-        "AUCOC": f"{100 * numbers.aucoc:.2f}",
-        "accuracy": f"{100 * numbers.accuracy:.1f}",
-        **{_load_at(target): f"{100 * load:.1f}" for target, load in numbers.loads.items()},
-        "certified": f"{100 * numbers.certified_load:.1f}",
+        "AUCOC": f"{100 * row.aucoc:.2f}",
+        "accuracy": f"{100 * row.accuracy:.1f}",
+        **{_load_at(target): f"{100 * load:.1f}" for target, load in row.loads.items()},
+        "certified": f"{100 * row.certified_load:.1f}",
         "AUCOC, change": _points(row.aucoc_change, 2),
         f"{first}, change": _points(row.load_change, 1),
-        "training": f"{numbers.seconds:.0f} s",
-        "passes": f"{numbers.passes:g}",
+        "training": f"{row.seconds:.0f} s",
+        "passes": f"{row.passes:g}",
     }
 
 
 def _title(row: LadderRow) -> str:
     """Return the title of a step, with its choice, or that it was not taken."""
-    if not row.numbers.is_taken:
+    if not row.is_taken:
         return f"{row.title}: not taken"
-    return f"{row.title} ({row.numbers.choice})" if row.numbers.choice else row.title
+    return f"{row.title} ({row.choice})" if row.choice else row.title
 
 
 def _points(change: Interval | None, decimals: int) -> str:

@@ -32,7 +32,6 @@ from expertload.display._curve import (
 from expertload.display._draw import figure_of, name_line, one_axes, with_name
 from expertload.display.coc import SIZE, COCDisplay
 from expertload.exceptions import ParameterError, ShapeError
-from expertload.significance import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -269,7 +268,8 @@ class COCFoldsDisplay:
     def __init__(self, folds: Sequence[COCDisplay], *, name: str | None = None) -> None:
         self.folds = list(folds)
         self.name = name
-        self.aucoc: FloatArray = np.array([_area(fold.aucoc) for fold in self.folds])
+        areas = [getattr(fold.aucoc, "estimate", fold.aucoc) for fold in self.folds]
+        self.aucoc: FloatArray = np.array(areas, dtype=np.float64)  # NaN where there is none
         self.expert_load, self.accuracy, self.spread = mean_curve(
             [(fold.expert_load, fold.accuracy) for fold in self.folds]
         )
@@ -368,32 +368,16 @@ class COCFoldsDisplay:
         return with_name(self.name if name is None else name, text)
 
 
-def _area(aucoc: Interval | float | None) -> float:
-    if aucoc is None:
-        return float("nan")
-    return aucoc.estimate if isinstance(aucoc, Interval) else float(aucoc)
-
-
 def _check_cv_results(results: Any, n: int) -> tuple[list[Any], list[Any]]:
     """Return the classifiers of a cross-validation, and the rows each was tested on."""
-    kept = isinstance(results, Mapping) and {"estimator", "indices"} <= set(results)
-    if not kept:
-        raise ParameterError(
-            message(
-                "cv_results",
-                "must hold 'estimator' and 'indices'",
-                f"the keys {', '.join(map(str, results))}"
-                if isinstance(results, Mapping)
-                else f"a {type(results).__name__}",
-                "cross_validate(..., return_estimator=True, return_indices=True)",
-            )
-        )
-    tested = [np.asarray(rows) for rows in results["indices"]["test"]]
-    largest = max(
-        int(rows.max()) for part in results["indices"].values() for rows in map(np.asarray, part)
-    )
-    if largest >= n:
-        raise ShapeError(
-            message("y", "must be the data passed to cross_validate", f"{n} cases, too few")
-        )
-    return list(results["estimator"]), tested
+    try:
+        estimators, tested = results["estimator"], results["indices"]["test"]
+    except (KeyError, TypeError) as error:
+        got = ", ".join(map(str, results)) if isinstance(results, Mapping) else type(results)
+        hint = "cross_validate(..., return_estimator=True, return_indices=True)"
+        wanted = "must hold 'estimator' and 'indices'"
+        raise ParameterError(message("cv_results", wanted, got, hint)) from error
+    if max(int(np.max(rows)) for rows in tested) >= n:
+        wanted = "must be the data passed to cross_validate"
+        raise ShapeError(message("y", wanted, f"{n} cases, too few"))
+    return list(estimators), list(tested)

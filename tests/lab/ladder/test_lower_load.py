@@ -83,12 +83,10 @@ def test_called_again_it_trains_nothing_and_finds_the_same(climbed):
 
 def test_the_table_has_every_step(climbed):
     found, *_ = climbed
-    assert [row.numbers.step for row in found.rows] == list(STEPS)
+    assert [row.step for row in found.rows] == list(STEPS)
     with found.table.open(newline="") as stream:
         lines = list(csv.DictReader(stream))
-    assert [float(line["load@80"]) for line in lines] == [
-        row.numbers.loads[0.8] for row in found.rows
-    ]
+    assert [float(line["load@80"]) for line in lines] == [row.loads[0.8] for row in found.rows]
     facts = json.loads(found.table.with_suffix(".json").read_text())
     assert [line["step"] for line in facts["steps"]] == list(STEPS)
     assert facts["target_accuracies"] == [0.8, 0.9]
@@ -97,7 +95,7 @@ def test_the_table_has_every_step(climbed):
 def test_the_model_answers_as_the_top_of_the_ladder(climbed):
     found, *_ = climbed
     model = FinishedRun(found.model)
-    top = found.rows[-1].numbers
+    top = found.rows[-1]
     right = (model.test_proba.argmax(axis=1) == model.test[1]).mean()
     assert right == pytest.approx(top.accuracy)
     assert len(model.members) == 2
@@ -241,7 +239,7 @@ def test_arrays_that_lack_something_are_climbed(data, notes, tmp_path):
         launcher=Here(),
     )
     assert found.notes == notes
-    assert [row.numbers.step for row in found.rows] == list(STEPS)
+    assert [row.step for row in found.rows] == list(STEPS)
 
 
 def test_too_few_images_are_a_sentence(tmp_path):

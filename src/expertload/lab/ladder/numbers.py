@@ -15,13 +15,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from expertload._typing import FloatArray, IntArray
 from expertload.cases import Cases
-from expertload.lab.ladder.steps import Answers, Step
+from expertload.lab.ladder.steps import STEPS, Answers, Step
 from expertload.lab.results.evaluate import evaluate_probabilities
 from expertload.lab.results.measures import load_name
 from expertload.operating_point import CertifiedPoint, certify
@@ -36,7 +36,7 @@ MEANS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepNumbers:
+class LadderRow:
     """The results and the cost of a step.
 
     Attributes
@@ -58,6 +58,9 @@ class StepNumbers:
         Training time of the networks of one model.
     passes : float
         Passes through a network for each image.
+    aucoc_change, load_change : Interval or None
+        Relative to the step before, for the load at the first target; None for the first step. The
+        intervals are over test cases, for these networks.
     """
 
     step: str
@@ -75,9 +78,22 @@ class StepNumbers:
     certified_accuracy: float
     seconds: float
     passes: float
+    aucoc_change: Interval | None = None
+    load_change: Interval | None = None
+
+    @property
+    def title(self) -> str:
+        """The title for display."""
+        return STEPS[self.step]
 
 
-def measure_step(step: Step, labels: IntArray, target_accuracies: Sequence[float]) -> StepNumbers:
+def measure_step(
+    step: Step,
+    labels: IntArray,
+    target_accuracies: Sequence[float],
+    *,
+    before: Step | None = None,
+) -> LadderRow:
     """Measure the models of a step on the test cases.
 
     Parameters
@@ -87,16 +103,25 @@ def measure_step(step: Step, labels: IntArray, target_accuracies: Sequence[float
         The labels of the test cases.
     target_accuracies : sequence of float
         The accuracies at which to read the load; a threshold is certified for the first.
+    before : Step, optional
+        The step before, to measure the changes.
     """
     each = [_measure(model, labels, target_accuracies) for model in step.models]
     mean = {name: _mean([numbers[name] for numbers in each]) for name in each[0]}
-    return StepNumbers(
+    numbers: dict[str, Any] = {name: mean[name] for name in MEANS}
+    if before is not None:
+        sides = [[model.test for model in one.models] for one in (step, before)]
+        numbers |= {
+            "aucoc_change": aucoc_change(labels, *sides),
+            "load_change": load_change(labels, *sides, target_accuracy=target_accuracies[0]),
+        }
+    return LadderRow(
         step=step.name,
         is_taken=step.is_taken,
         choice=step.choice,
         validation_aucoc=step.validation_aucoc,
         loads={target: mean[load_name(target)] for target in target_accuracies},
-        **{name: mean[name] for name in MEANS},
+        **numbers,
     )
 
 

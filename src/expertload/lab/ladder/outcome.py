@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,47 +18,22 @@ from expertload.exceptions import InsufficientDataError
 from expertload.lab.data import Dataset
 from expertload.lab.ladder.numbers import (
     CertifiedLoad,
-    StepNumbers,
-    aucoc_change,
+    LadderRow,
     certified_load,
     halves,
-    load_change,
     measure_step,
 )
-from expertload.lab.ladder.steps import STEPS, Climb, Step
+from expertload.lab.ladder.steps import STEPS, Climb
 from expertload.lab.results.evaluate import save_policy, write_report
 from expertload.lab.results.measures import load_name
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import write_json, write_whole
-from expertload.significance import Interval
 
 TOP = "top of the ladder"
 HALVES = (
     "Test images were not used for any choice. The policy is certified on one half of them, drawn "
     "at random; the other half shows what it does."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LadderRow:
-    """One line of the table.
-
-    Attributes
-    ----------
-    numbers : StepNumbers
-    aucoc_change, load_change : Interval or None
-        Relative to the step before, for the load at the first target; None for the first step. The
-        intervals are over test cases, for these networks.
-    """
-
-    numbers: StepNumbers
-    aucoc_change: Interval | None
-    load_change: Interval | None
-
-    @property
-    def title(self) -> str:
-        """The title for display."""
-        return STEPS[self.numbers.step]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,29 +74,6 @@ class LowerLoad:
     table: Path
 
 
-def measure_ladder(ladder: Climb, target_accuracies: Sequence[float]) -> tuple[LadderRow, ...]:
-    """Measure every step of a ladder on the test cases, and its change from the step before."""
-    before = [None, *ladder.steps[:-1]]
-    return tuple(
-        _row(step, earlier, ladder.test_labels, target_accuracies)
-        for step, earlier in zip(ladder.steps, before, strict=True)
-    )
-
-
-def _row(
-    step: Step, before: Step | None, labels: IntArray, target_accuracies: Sequence[float]
-) -> LadderRow:
-    numbers = measure_step(step, labels, target_accuracies)
-    if before is None:
-        return LadderRow(numbers=numbers, aucoc_change=None, load_change=None)
-    sides = [[model.test for model in one.models] for one in (step, before)]
-    return LadderRow(
-        numbers=numbers,
-        aucoc_change=aucoc_change(labels, *sides),
-        load_change=load_change(labels, *sides, target_accuracy=target_accuracies[0]),
-    )
-
-
 def write_outcome(
     ladder: Climb,
     model: FinishedRun,
@@ -133,8 +85,11 @@ def write_outcome(
     notes: Sequence[str],
 ) -> LowerLoad:
     """Measure a ladder, certify its top, and write all results."""
-    rows = measure_ladder(ladder, target_accuracies)
-    first = target_accuracies[0]
+    first, before = target_accuracies[0], [None, *ladder.steps[:-1]]
+    rows = tuple(
+        measure_step(step, ladder.test_labels, target_accuracies, before=earlier)
+        for step, earlier in zip(ladder.steps, before, strict=True)
+    )
     labels, top, plain = ladder.test_labels, model.test_proba, ladder.steps[0].models[0].test
     certified = certified_load(labels, top, target_accuracy=first)
     # The report is about the first model, so the policy must belong to it too.
@@ -222,9 +177,9 @@ def _write_tables(found: LowerLoad) -> None:
 
 def _line(row: LadderRow) -> dict[str, Any]:
     """Return one row of the CSV; the first step has no changes."""
-    numbers = asdict(row.numbers)
-    loads = numbers.pop("loads")
-    line = {**numbers, **{load_name(target): load for target, load in loads.items()}}
+    line = vars(row) | {load_name(target): load for target, load in row.loads.items()}
+    for name in ("loads", "aucoc_change", "load_change"):
+        del line[name]
     for name, change in (("aucoc", row.aucoc_change), ("load", row.load_change)):
         if change is not None:
             line[f"{name}_change"] = change.estimate

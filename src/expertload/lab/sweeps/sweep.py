@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -226,11 +226,14 @@ class Sweep:
     def waiting(self) -> list[RunConfig]:
         """Return the runs that can be started now: tuning runs first, then seed by seed."""
         self._choose()
+        return [r for r in self.planned() if r.run_name not in self.running and self.is_open(r)]
+
+    def planned(self) -> list[RunConfig]:
+        """Return all runs known so far: tuning runs first, then seed by seed."""
         tuning = [run for loss in self.losses for run in self.tuning_runs(loss)]
         final = [run for loss in self.losses for run in self.final_runs(loss)]
         final.sort(key=lambda run: run.seed)
-        unique = {run.run_name: run for run in [*tuning, *final]}
-        return [r for name, r in unique.items() if name not in self.running and self.is_open(r)]
+        return list({run.run_name: run for run in [*tuning, *final]}.values())
 
     def _choose(self) -> None:
         """Choose the candidate of every loss whose tuning runs have ended."""
@@ -294,11 +297,6 @@ class Sweep:
         if self.dataset is not None:
             with torch.random.fork_rng(devices=[]):  # runs of this process keep their numbers
                 build_network(self.recipe.model, self.dataset)
-
-    def planned(self) -> Iterator[RunConfig]:
-        """Return every run that is known so far, without repeats."""
-        runs = [r for loss in self.losses for r in self.tuning_runs(loss) + self.final_runs(loss)]
-        yield from {run.run_name: run for run in runs}.values()
 
     def _record_choices(self, observer: Observer) -> None:
         new = [loss for loss in self.choices if loss not in self._recorded]
