@@ -23,6 +23,7 @@ from expertload._check import (
     check_same_order,
     message,
 )
+from expertload._labels import is_missing
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases
 from expertload.exceptions import LabelError, ParameterError, ShapeError
@@ -104,10 +105,9 @@ def selectable(values: Any) -> Any:
 
 def _check_named(truth: AnyArray) -> None:
     """Raise if a case has no label; only NaN differs from itself."""
-    kind = truth.dtype.kind
-    missing = np.isnan(truth) if kind == "f" else np.zeros(len(truth), np.bool_)
-    if kind == "O":
-        missing = np.array([value is None or value != value for value in truth.tolist()], np.bool_)
+    if truth.dtype.kind not in "fO":
+        return
+    missing = np.array([is_missing(value) for value in truth.tolist()], np.bool_)
     if missing.any():
         raise LabelError(
             message(

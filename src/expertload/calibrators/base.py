@@ -117,13 +117,8 @@ class FittedOnLogits(ABC):
         Self
             The same object, fitted.
         """
-        self._check_options()
         check_same_order(inputs=inputs, y_true=y_true, sample_weight=sample_weight)
-        array = self._check_inputs(inputs)
-        n_classes = self._count_classes(array, y_true, labels)
-        columns = self._class_columns(inputs)
-        target, _ = check_labels(y_true, columns, n_classes, labels)
-        check_same_length(inputs=array, y_true=target)
+        array, target, n_classes = self._read(inputs, y_true, labels)
         weight = check_weight(sample_weight, len(target))
         if weight is None:
             weight = np.ones(len(target))
@@ -221,6 +216,17 @@ class FittedOnLogits(ABC):
         write_atomically(path, json.dumps(self.to_dict(), allow_nan=False) + "\n")
 
     # ----------------------------------------------------------------------- inside
+
+    def _read(
+        self, inputs: ArrayLike, y_true: ArrayLike, labels: ArrayLike | None
+    ) -> tuple[FloatArray, IntArray, int]:
+        """Return checked inputs, the number of each case's class, and the number of classes."""
+        self._check_options()
+        array = self._check_inputs(inputs)
+        n_classes = self._count_classes(array, y_true, labels)
+        target, _ = check_labels(y_true, self._class_columns(inputs), n_classes, labels)
+        check_same_length(inputs=array, y_true=target)
+        return array, target, n_classes
 
     def _check_inputs(self, inputs: ArrayLike) -> FloatArray:
         if self.input == "probabilities":

@@ -32,10 +32,8 @@ from expertload._check import (
     check_count,
     check_option,
     check_probabilities,
-    check_same_length,
     check_same_order,
 )
-from expertload._label_arrays import check_labels
 from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload.calibrators.base import (
     DOCUMENT,
@@ -151,17 +149,13 @@ class CorrectnessModel(FittedOnLogits):
         ndarray of shape (n_cases,)
             One confidence per case.
         """
-        self._check_options()
         check_same_order(inputs=inputs, y_true=y_true)
-        logits = self._check_inputs(inputs)
-        columns = self._class_columns(inputs)
-        target, _ = check_labels(y_true, columns, logits.shape[1], labels)
-        check_same_length(inputs=logits, y_true=target)
+        logits, target, n_classes = self._read(inputs, y_true, labels)
         confidence = np.empty(len(target))
         weight = np.ones(len(target))
         for held in _folds(len(target), self.n_folds):
             model = type(self)(n_folds=self.n_folds)
-            model.n_classes_ = logits.shape[1]
+            model.n_classes_ = n_classes
             model._fit(logits[~held], target[~held], weight[~held])
             confidence[held] = model.confidence(logits[held])
         return confidence

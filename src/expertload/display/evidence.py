@@ -153,10 +153,6 @@ class EvidenceDisplay:
 
     # ------------------------------------------------------------------ evidence
 
-    @property
-    def _most_shown(self) -> float:
-        return MOST_TIMES * self.alarm_evidence
-
     def _draw_evidence(self, ax: Axes) -> None:
         audits = np.arange(1, len(self.evidence) + 1)
         colour = BLUE if self.refuted_at is None else VERMILION
@@ -165,7 +161,8 @@ class EvidenceDisplay:
         _guide(ax, self.alarm_evidence, f"refuted at {self.alarm_evidence:.4g}", VERMILION)
         _guide(ax, WARNING, f"warning at {WARNING:g}", GUIDE)
         self.alarm_ = self._mark_alarm(ax)
-        highest = float(np.clip(self.evidence.max(), self.alarm_evidence, self._most_shown))
+        alarm = self.alarm_evidence
+        highest = float(np.clip(self.evidence.max(), alarm, MOST_TIMES * alarm))
         ax.set(
             yscale="log",
             ylim=(LEAST_SHOWN, 5 * highest),
@@ -185,7 +182,9 @@ class EvidenceDisplay:
         number = self.refuted_at
         if number is None:
             return None
-        when = "" if self.decided_at is None else f", {_day(self.decided_at[number - 1])}"
+        when = (
+            "" if self.decided_at is None else f", {self.decided_at[number - 1].partition('T')[0]}"
+        )
         height = float(self.evidence[number - 1])
         (dot,) = ax.plot([number], [height], "o", color=VERMILION, markersize=6, zorder=4)
         past_half = number > len(self.evidence) / 2
@@ -233,7 +232,3 @@ def _plain_powers() -> Any:
     from matplotlib.ticker import FuncFormatter
 
     return FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
-
-
-def _day(moment: str) -> str:
-    return moment.partition("T")[0]

@@ -8,9 +8,9 @@ augmentation: the mean probability over several views of each image, chosen on v
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from expertload.lab.results.rows import (
     ResultRow,
     choose_candidates,
     finished_runs,
+    grouped,
     rows_of,
 )
 from expertload.lab.runs.finished import (
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from expertload.ensembling import ViewChoice
-
-Measured = tuple[Path, ResultRow]
 
 
 def make_ensemble(
@@ -152,32 +151,24 @@ def collect_ensembles(folder: str | Path) -> list[ResultRow]:
     []
     """
     runs = [run for run in finished_runs(folder) if not run.folder.is_ensemble]
-    found = [(run.folder.path, list(rows_of(run))) for run in runs]
-    chosen = {
-        _candidate(row) for row in choose_candidates(row for _, rows in found for row in rows)
-    }
-    members = [(path, rows[0]) for path, rows in found if rows and _candidate(rows[0]) in chosen]
+    found = {run.folder.path: rows for run in runs if (rows := list(rows_of(run)))}
+    chosen = {_candidate(row) for row in choose_candidates(chain(*found.values()))}
+    members = [(path, rows[0]) for path, rows in found.items() if _candidate(rows[0]) in chosen]
     members.sort(key=lambda member: (*_candidate(member[1]), member[1].seed))
-    return [
-        row
-        for _, group in groupby(members, key=lambda member: _candidate(member[1]))
-        for row in _evaluate(list(group))
-    ]
+    several = grouped(members, lambda member: _candidate(member[1])).values()
+    made = []
+    for own in (own for own in several if len(own) > 1):
+        ensemble = evaluate_runs([path for path, _ in own]).ensemble or {}
+        made += [
+            replace(own[0][1], split=split, metric=metric, value=value, n_runs=len(own))
+            for split in ("test", "test_calibrated")
+            for metric, value in ensemble[split].items()
+        ]
+    return made
 
 
 def _candidate(row: ResultRow) -> tuple[Experiment, str, str]:
     return row.experiment, row.loss, row.options
-
-
-def _evaluate(members: Sequence[Measured]) -> Iterator[ResultRow]:
-    if len(members) == 1:
-        return
-    ensemble = evaluate_runs([path for path, _ in members]).ensemble
-    for split in ("test", "test_calibrated"):
-        for metric, value in (ensemble or {})[split].items():
-            yield replace(
-                members[0][1], split=split, metric=metric, value=value, n_runs=len(members)
-            )
 
 
 # ------------------------------------------------------------------ views
