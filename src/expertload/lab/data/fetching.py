@@ -17,6 +17,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -84,21 +85,21 @@ def _fetch(file: RemoteFile, folder: Path, **options: Any) -> Path:
         return target
 
 
+@dataclass(frozen=True)
 class _Download:
     """A download that resumes and retries within bounds; `pause` doubles at each attempt."""
 
-    def __init__(
-        self,
-        file: RemoteFile,
-        path: Path,
-        *,
-        progress: bool = False,
-        attempts: int = 5,
-        pause: float = 1.0,
-        timeout: float = 60,
-    ) -> None:
-        self.file, self.path, self.part = file, path, path.with_name(f"{path.name}.part")
-        self.progress, self.attempts, self.pause, self.timeout = progress, attempts, pause, timeout
+    file: RemoteFile
+    path: Path
+    progress: bool = False
+    attempts: int = 5
+    pause: float = 1.0
+    timeout: float = 60
+
+    @property
+    def part(self) -> Path:
+        """The file that received bytes are kept in."""
+        return self.path.with_name(f"{self.path.name}.part")
 
     def fetch(self) -> Path:
         """Return the path of the file, downloaded unless it is there already."""

@@ -17,7 +17,6 @@ import numpy as np
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats is slow to import
 
 from expertload._check import check_count, check_fraction
-from expertload._typing import FloatArray
 from expertload.cases import Cases
 from expertload.curve import aucoc_score
 from expertload.exceptions import ParameterError
@@ -154,18 +153,20 @@ def compare_runs(
     level = check_fraction(confidence_level, "confidence_level", inclusive=False)
     check_count(n_rounds, "n_rounds")
     chosen = find_measure(number)
-    metric = _metric(chosen)
+    metric = chosen.metric
+    if metric is None:
+        raise ParameterError(
+            f"compare_runs cannot compare runs by {chosen.heading}, which needs outliers. Hint: "
+            "aucoc, accuracy, load@95 and the calibration errors are computed from a run alone."
+        )
     sides = read_runs(first), read_runs(second)
     check_same_cases([*sides[0], *sides[1]])
     labels = sides[0][0].test[1]
-    proba = tuple(_mean_probabilities(side) for side in sides)
-    closed_form = None
+    proba = [np.mean([run.test_proba for run in side], axis=0) for side in sides]
     # The labels are column numbers, even if some do not occur.
     places = np.arange(proba[0].shape[1])
     cases = [Cases.from_predictions(labels, each, labels=places) for each in proba]
     is_aucoc = chosen.name == "aucoc"
-    if is_aucoc:
-        closed_form = aucoc_paired_test(*cases, confidence_level=level)
     return RunComparison(
         number=number,
         names=(_name(sides[0]), _name(sides[1])),
@@ -180,23 +181,9 @@ def compare_runs(
             random_state=random_state,
             exchange="ranks" if is_aucoc else "predictions",
         ),
-        closed_form=closed_form,
+        closed_form=aucoc_paired_test(*cases, confidence_level=level) if is_aucoc else None,
         by_seed=_by_seed(sides, metric, level),
     )
-
-
-def _metric(number: Measure) -> Metric:
-    if number.metric is None:
-        raise ParameterError(
-            f"compare_runs cannot compare runs by {number.heading}, which needs outliers. Hint: "
-            "aucoc, accuracy, load@95 and the calibration errors are computed from a run alone."
-        )
-    return number.metric
-
-
-def _mean_probabilities(runs: Sequence[FinishedRun]) -> FloatArray:
-    mean: FloatArray = np.mean([run.test_proba for run in runs], axis=0)
-    return mean
 
 
 def _name(runs: Sequence[FinishedRun]) -> str:

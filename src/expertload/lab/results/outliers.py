@@ -206,6 +206,7 @@ def evaluate_outliers(
     return evaluation
 
 
+@dataclass(frozen=True, eq=False)
 class OutlierScorer:
     """Computes the confidences of a network for images.
 
@@ -222,17 +223,11 @@ class OutlierScorer:
     batch_size : int, default=512
     """
 
-    def __init__(
-        self,
-        network: nn.Module,
-        normalisation: Normalisation,
-        settings: Mapping[str, Any],
-        *,
-        names: Sequence[str] = SCORE_NAMES,
-        batch_size: int = 512,
-    ) -> None:
-        self.network, self.normalisation = network, normalisation
-        self.settings, self.names, self.batch_size = settings, names, batch_size
+    network: nn.Module
+    normalisation: Normalisation
+    settings: Mapping[str, Any]
+    names: Sequence[str] = SCORE_NAMES
+    batch_size: int = 512
 
     def scores(self, split: Split) -> dict[str, FloatArray]:
         """Return all confidences for the images of a split."""

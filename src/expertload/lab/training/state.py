@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from expertload.lab.training.step import WeightAverage
 
 
+@dataclass(eq=False)
 class TrainingState:
     """The state of a run: next epoch, history and best epochs.
 
@@ -43,21 +45,14 @@ class TrainingState:
         The average of the weights, evaluated in addition to the raw weights.
     """
 
-    def __init__(
-        self,
-        run: RunFolder,
-        network: nn.Module,
-        loss: nn.Module,
-        optimiser: torch.optim.Optimizer,
-        fabric: Fabric,
-        *,
-        select_by: str = "aucoc",
-        average: WeightAverage | None = None,
-    ) -> None:
-        self.run, self.network, self.loss = run, network, loss
-        self.optimiser, self.fabric, self.average = optimiser, fabric, average
-        self.select_by = select_by
-        self.history: list[dict[str, Any]] = []
+    run: RunFolder
+    network: nn.Module
+    loss: nn.Module
+    optimiser: torch.optim.Optimizer
+    fabric: Fabric
+    select_by: str = "aucoc"
+    average: WeightAverage | None = None
+    history: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def epoch(self) -> int:
