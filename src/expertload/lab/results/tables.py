@@ -14,7 +14,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Literal, get_args
@@ -349,30 +349,23 @@ def write_tables(
     return "\n".join(write(table) for table in tables)
 
 
-def _headings(table: Table, up: str, down: str) -> list[str]:
-    headings = ["loss", "seeds"]
+def _grid(
+    table: Table, style: Callable[[str, Mark], str], arrows: tuple[str, str], plus_minus: str
+) -> list[list[str]]:
+    """Return the words of a table, the headings first; published figures follow their column."""
+    columns = [
+        ["loss", *(line.label for line in table.lines)],
+        ["seeds", *(str(line.n_seeds or DASH) for line in table.lines)],
+    ]
     for position, column in enumerate(table.columns):
-        arrow = up if column.number.higher_is_better else down
-        headings.append(f"{column.heading} {arrow}")
-        if _has_published(table, position):
-            headings.append("published")
-    return headings
-
-
-def _words(table: Table, style: Callable[[str, Mark], str], plus_minus: str) -> Iterator[list[str]]:
-    marks = [marks_of(table, position) for position in range(len(table.columns))]
-    for row, line in enumerate(table.lines):
-        words = [line.label, str(line.n_seeds) if line.n_seeds else DASH]
-        for position, cell in enumerate(line.cells):
-            decimals = table.columns[position].number.decimals
-            words.append(style(_figure(cell, decimals, plus_minus), marks[position][row]))
-            if _has_published(table, position):
-                words.append(DASH if cell.published is None else f"{cell.published:.{decimals}f}")
-        yield words
-
-
-def _has_published(table: Table, position: int) -> bool:
-    return any(line.cells[position].published is not None for line in table.lines)
+        number, cells = column.number, [line.cells[position] for line in table.lines]
+        figures = [_figure(cell, number.decimals, plus_minus) for cell in cells]
+        heading = f"{column.heading} {arrows[not number.higher_is_better]}"
+        columns.append([heading, *map(style, figures, marks_of(table, position))])
+        if any(cell.published is not None for cell in cells):
+            printed = [Cell(cell.published, None, None) for cell in cells]
+            columns.append(["published", *(_figure(c, number.decimals, "") for c in printed)])
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _figure(cell: Cell, decimals: int, plus_minus: str) -> str:
@@ -391,8 +384,8 @@ def _markdown(table: Table) -> str:
     def style(text: str, mark: Mark) -> str:
         return {"best": f"**{text}**", "second": f"<u>{text}</u>"}.get(mark, text)
 
-    headings = _headings(table, "↑", "↓")
-    grid = [headings, ["---", *["---:"] * (len(headings) - 1)], *_words(table, style, "±")]
+    headings, *body = _grid(table, style, ("↑", "↓"), "±")
+    grid = [headings, ["---", *["---:"] * (len(headings) - 1)], *body]
     lines = ["| " + " | ".join(word.replace("|", "\\|") for word in words) + " |" for words in grid]
     return "\n".join([f"**{_caption(table)}**", "", *lines, ""])
 
@@ -402,11 +395,8 @@ def _latex(table: Table) -> str:
         command = {"best": r"\textbf", "second": r"\underline"}.get(mark)
         return f"{command}{{{text}}}" if command else text
 
-    headings = _headings(table, r"$\uparrow$", r"$\downarrow$")
-    body = [
-        " & ".join([_escape(label), *others]) + r" \\"
-        for label, *others in _words(table, style, r"$\pm$")
-    ]
+    headings, *grid = _grid(table, style, (r"$\uparrow$", r"$\downarrow$"), r"$\pm$")
+    body = [" & ".join([_escape(label), *others]) + r" \\" for label, *others in grid]
     lines = [
         r"\begin{table}",
         rf"\caption{{{_escape(_caption(table))}}}",
