@@ -1,8 +1,8 @@
 """Metrics for training loops: the COC curve and its numbers as torchmetrics classes.
 
-The exact form of a metric keeps confidence and correctness of every case, and its sample index
-if given. The binned form keeps two counters per cell of a fixed grid, so that its memory does not
-grow with the data. Both merge over processes: lists are concatenated, counters are added.
+The exact form of a metric keeps confidence and correctness of every case. The binned form keeps two
+counters per cell of a fixed grid, so that its memory does not grow with the data. Both merge over
+processes: lists are concatenated, counters are added.
 
 Cells are narrow near confidence 1, where most cases are and where they weigh most in the area: the
 logarithm of ``1 - confidence + SOFTENING`` is cut into equal parts. Cell edges are thresholds: what
@@ -31,7 +31,7 @@ from expertload._typing import AnyArray, FloatArray
 from expertload.cases import Cases
 from expertload.curve import COCCurve
 from expertload.display import COCDisplay
-from expertload.exceptions import DataTypeError, ParameterError, ShapeError
+from expertload.exceptions import DataTypeError, ShapeError
 from expertload.tally import Bounds, Tally, area_bounds, load_bounds
 
 with needs_extra("torch", "expertload.torch_metrics"):
@@ -46,9 +46,8 @@ with needs_extra("torch", "expertload.torch_metrics"):
 __all__ = ["AUCOC", "COC", "LoadAtAccuracy", "not_padding"]
 
 SOFTENING = 1e-4
-MARK_REPEATS = "mark repeated samples with valid=..., see expertload.torch_metrics.not_padding"
 # What the tensors of a batch must hold, besides the predictions.
-KINDS = {"target": ("int", "bool"), "valid": ("bool",), "indices": ("int",)}
+KINDS = {"target": ("int", "bool"), "valid": ("bool",)}
 
 
 class _CaseMetric(Metric):
@@ -59,7 +58,6 @@ class _CaseMetric(Metric):
 
     confidence: list[Tensor]
     correct: list[Tensor]
-    indices: list[Tensor]
     n_cases: Tensor
     n_correct: Tensor
     edges: Tensor
@@ -93,7 +91,6 @@ class _CaseMetric(Metric):
         target: Tensor,
         *,
         valid: Tensor | None = None,
-        indices: Tensor | None = None,
     ) -> None:
         """Add a batch.
 
@@ -105,23 +102,13 @@ class _CaseMetric(Metric):
             Class numbers.
         valid : Tensor of bool of shape (n,) or of that of target, optional
             Rows to count; see `not_padding`.
-        indices : Tensor of int of shape (n,), optional
-            The number of each sample in its data set; one that comes more than once, in any
-            process, counts once. Give it in every update or in none; not available with `bins`.
         """
-        if indices is not None and self.bins is not None:
-            raise ParameterError(
-                "'indices' needs the exact form: with bins, samples are counted and forgotten, so "
-                f"repeats cannot be recognised. Hint: {MARK_REPEATS}."
-            )
-        batch = self._counted(preds=preds, target=target, valid=valid, indices=indices)
+        batch = self._counted(preds=preds, target=target, valid=valid)
         predicted, confidence = _top_label(batch["preds"])
         correct = predicted == batch["target"]
         if self.bins is None:
             self.confidence.append(confidence.to(self._list_dtypes()["confidence"]))
             self.correct.append(correct)
-            if indices is not None:
-                self.indices.append(batch["indices"].long())
         else:
             cell = cell_of(confidence, self.edges)
             self.n_cases += torch.bincount(cell, minlength=self.bins)
@@ -163,14 +150,7 @@ class _CaseMetric(Metric):
         return Cases.from_correctness(n_correct / n_cases, edges, sample_weight=n_cases)
 
     def _kept_cases(self) -> Cases | None:
-        confidence, correct, indices = (self._joined(name) for name in self._list_dtypes())
-        if len(indices) not in (0, len(correct)):
-            wanted = "must be given in every update or in none"
-            got = f"{len(indices)} indices for {len(correct)} cases"
-            raise ParameterError(message("indices", wanted, got))
-        if len(indices):
-            _, first = np.unique(indices, return_index=True)
-            confidence, correct = confidence[first], correct[first]
+        confidence, correct = (self._joined(name) for name in self._list_dtypes())
         return Cases.from_correctness(correct, confidence) if len(correct) else None
 
     def _joined(self, name: str) -> AnyArray:
@@ -183,7 +163,7 @@ class _CaseMetric(Metric):
     def _list_dtypes(self) -> dict[str, torch.dtype]:
         # Double precision holds any confidence exactly, so batches of any precision can be joined.
         wide = torch.float32 if self.device.type == "mps" else torch.float64
-        return {"confidence": wide, "correct": torch.bool, "indices": torch.long}
+        return {"confidence": wide, "correct": torch.bool}
 
     def _sync_dist(self, *args: Any, **kwargs: Any) -> None:
         """Gather the state; a process without cases has empty lists of the right type."""
@@ -422,11 +402,6 @@ def _in_rows(batch: dict[str, Tensor]) -> dict[str, Tensor]:
     preds, target = batch["preds"], batch["target"]
     if preds.ndim < 3 or target.shape != preds.shape[:1] + preds.shape[2:]:
         return batch
-    if "indices" in batch:
-        raise ParameterError(
-            "'indices' needs one prediction per sample: these are dense, with a case at every "
-            f"position. Hint: {MARK_REPEATS}."
-        )
     rows = {"preds": preds.movedim(1, -1).flatten(0, -2), "target": target.flatten()}
     if "valid" in batch:
         valid = batch["valid"]
@@ -437,7 +412,7 @@ def _in_rows(batch: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _check_layout(batch: dict[str, Tensor]) -> None:
-    """Raise unless `preds`, `target` and, where given, `valid` and `indices` fit together."""
+    """Raise unless `preds`, `target` and, where given, `valid` fit together."""
     preds, shape = batch["preds"], tuple(batch["preds"].shape)
     if not preds.is_floating_point():
         hint = "pass probabilities, not predicted classes"

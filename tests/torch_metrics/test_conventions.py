@@ -61,8 +61,6 @@ def test_valid_marks_samples_or_positions_of_dense_predictions():
         assert metric.compute() == expected
     with pytest.raises(ShapeError, match="'valid'"):
         AUCOC().update(maps, labels, valid=torch.ones(3, dtype=torch.bool))
-    with pytest.raises(ParameterError, match="dense"):
-        AUCOC().update(maps, labels, indices=torch.arange(2))
 
 
 @every_metric
@@ -80,7 +78,7 @@ def test_ignored_and_invalid_rows_go_together():
     target[:50] = -100
     valid = torch.arange(200) < 150
     metric = AUCOC(ignore_index=-100)
-    metric.update(proba, target, valid=valid, indices=torch.arange(200))
+    metric.update(proba, target, valid=valid)
     assert metric.compute() == feed(AUCOC(), proba[50:150], target[50:150]).compute()
 
 

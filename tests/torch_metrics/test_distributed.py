@@ -46,16 +46,14 @@ def new_metrics():
 
 
 def with_padding_sampler():
-    """As a training loop does it: the sampler pads, indices or the mask tell the repeats."""
-    data = TensorDataset(*batch(N), torch.arange(N))
+    """As a training loop does it: the sampler pads, the mask tells the repeats."""
+    data = TensorDataset(*batch(N))
     sampler = DistributedSampler(data, shuffle=True)
     valid = not_padding(sampler)
     metrics = new_metrics()
-    for step, (proba, target, index) in enumerate(DataLoader(data, 16, sampler=sampler)):
+    for step, (proba, target) in enumerate(DataLoader(data, 16, sampler=sampler)):
         real = valid[16 * step : 16 * step + 16]
-        for metric in metrics[:3]:
-            metric.update(proba, target, indices=index)
-        for metric in metrics[3:]:
+        for metric in metrics:
             metric.update(proba, target, valid=real)
     return readings(*metrics)
 
@@ -67,9 +65,7 @@ def with_uneven_shares(rank, world):
     part = slice(cuts[rank], cuts[rank + 1])
     metrics = new_metrics()
     if cuts[rank] < cuts[rank + 1]:
-        for metric in metrics[:3]:
-            metric.update(proba[part], target[part], indices=torch.arange(N)[part])
-        for metric in metrics[3:]:
+        for metric in metrics:
             metric.update(proba[part], target[part])
     else:
         for metric in metrics:  # or torchmetrics warns of a compute before any update

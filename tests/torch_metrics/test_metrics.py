@@ -195,15 +195,6 @@ def test_no_cases(make, reference, bins):
 
 
 @every_metric
-def test_a_sample_that_comes_twice_counts_once(make):
-    proba, target = batch()
-    indices = torch.randperm(1000)[:200]
-    rows = torch.cat([torch.arange(200), torch.tensor([3, 3, 77])])
-    repeated = feed(make(), proba[rows], target[rows], indices=indices[rows])
-    assert same(repeated.compute(), feed(make(), proba, target).compute())
-
-
-@every_metric
 @pytest.mark.parametrize("bins", [None, 50])
 def test_rows_that_are_not_valid_do_not_count(make, bins):
     proba, target = batch()
@@ -211,21 +202,6 @@ def test_rows_that_are_not_valid_do_not_count(make, bins):
     masked_target = torch.where(valid, target, 255)  # not even looked at
     metric = feed(make(bins=bins), proba, masked_target, valid=valid)
     assert same(metric.compute(), feed(make(bins=bins), proba[valid], target[valid]).compute())
-
-
-def test_indices_must_come_with_every_update():
-    proba, target = batch()
-    metric = AUCOC()
-    metric.update(proba, target, indices=torch.arange(200))
-    metric.update(proba, target)
-    with pytest.raises(ParameterError, match="in every update or in none"):
-        metric.compute()
-
-
-def test_indices_need_the_exact_form():
-    proba, target = batch()
-    with pytest.raises(ParameterError, match="'indices'.*not_padding"):
-        AUCOC(bins=10).update(proba, target, indices=torch.arange(200))
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
@@ -249,7 +225,7 @@ def test_a_process_without_cases_takes_part_with_the_right_types():
     """Gathering needs one type in all processes; torchmetrics by itself would send floats."""
     proba, target = batch()
     other = feed(AUCOC(), proba, target)
-    other_states = iter([other.confidence, other.correct, [torch.empty(0, dtype=torch.long)]])
+    other_states = iter([other.confidence, other.correct])
     sent = []
 
     def gather(tensor, group):
@@ -261,7 +237,7 @@ def test_a_process_without_cases_takes_part_with_the_right_types():
     metric.reset()
     metric._update_count = 1  # or torchmetrics warns of a compute before any update
     assert metric.compute().item() == other.compute().item()
-    assert sent == [(torch.float64, 0), (torch.bool, 0), (torch.long, 0)]
+    assert sent == [(torch.float64, 0), (torch.bool, 0)]
     assert metric.confidence == []
 
 
@@ -286,8 +262,6 @@ def bad_inputs():
     yield "dense", ShapeError, "second axis", proba[..., None], target, {}
     yield "mask", DataTypeError, "'valid'", proba, target, {"valid": target}
     yield "mask-length", ShapeError, "'valid'", proba, target, {"valid": target[:2] > 0}
-    yield "indices", DataTypeError, "'indices'", proba, target, {"indices": proba[:, 0]}
-    yield "index", ShapeError, "'indices'", proba, target, {"indices": torch.tensor(3)}
 
 
 @pytest.mark.parametrize(
