@@ -11,11 +11,12 @@ from expertload.io.audits import (
     read_audits,
 )
 from expertload.io.columns import ColumnNames, Columns
-from expertload.io.decide import DecisionCounts, decide_file
+from expertload.io.decide import DecisionCounts, decide_file, decide_frame
 from expertload.io.files import FileOptions
 from expertload.io.frame_tally import FrameTally
 from expertload.io.frames import scan_file, tally_frame, tally_groups
 from expertload.io.read import read_cases, read_predictions, read_readings
+from expertload.io.sql import policy_sql
 from expertload.io.table import Identity, PredictionsTable, match_cases
 from expertload.tally import Bounds
 
@@ -34,10 +35,12 @@ __all__ = [
     "SampleCounts",
     "check_not_sorted",
     "decide_file",
+    "decide_frame",
     "draw_audits",
     "match_cases",
     "plain_key",
     "read_annotations",
+    "policy_sql",
     "read_audits",
     "read_cases",
     "read_predictions",

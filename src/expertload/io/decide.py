@@ -1,42 +1,38 @@
-"""Applies a policy to a file in batches, so that memory does not grow with the file."""
+"""Applies a policy to files, in batches, and to data frames, in their own engine."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import IO, Any, NamedTuple, get_args
+from typing import IO, Any, NoReturn, get_args
 
 import numpy as np
 
 from expertload._check import check_option, require_extra
-from expertload._labels import in_order, is_missing, listed
+from expertload._labels import class_key, in_order, is_missing, listed
 from expertload._names import Invalid
-from expertload._typing import AnyArray, BoolArray
 from expertload.exceptions import FileFormatError, InvalidInputError
-from expertload.io.arrays import Batch, Progress, Source, Table, from_numpy, to_numpy
+from expertload.io.arrays import Batch, Progress, Source, from_numpy, to_numpy
 from expertload.io.columns import ColumnNames, Columns, find_named
 from expertload.io.files import FileOptions
-from expertload.io.policy_columns import known_groups, policy_columns
+from expertload.io.policy_columns import ADDED, Policy, has_numbered_groups, policy_columns
 from expertload.io.source import open_source
 from expertload.io.values import (
     check_names_told_apart,
     check_scale,
     numbers_from,
     probabilities_from,
-    sums_missed,
+    sum_tolerance,
 )
 from expertload.io.write import is_parquet, open_writer
 from expertload.monitoring import LoadMonitor
-from expertload.operating_point import CertifiedClasses, CertifiedGroups, OperatingPoint
-from expertload.operating_point.point import check_width, confidence_of
-
-Policy = OperatingPoint | CertifiedGroups | CertifiedClasses
+from expertload.operating_point import CertifiedClasses, CertifiedGroups
+from expertload.operating_point.point import confidence_of
 
 CHUNK = 100_000
 MOST_COMPARED = 20_000
-ADDED = ("row", "accepted", "label", "confidence", "why")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,43 +124,61 @@ def decide_file(
     >>> counts.n_accepted, counts.n_delegated
     (1, 1)
     """
+    require_extra("narwhals", "frames", "Deciding files")
     check_option(invalid, get_args(Invalid), "invalid")
     source = open_source(path, options, progress)
-    by_group = isinstance(policy, CertifiedGroups)
     source.offer(name for name in policy.origin.probability_columns or () if name is not None)
-    columns = policy_columns(
-        source.columns, policy.origin, names or ColumnNames(), source.where, by_group=by_group
-    )
-    if isinstance(policy, CertifiedClasses) and not columns.probabilities:
-        raise FileFormatError(
-            f"The policy has a threshold for each answer, but {source.where} has no probabilities "
-            "to tell the answers. Hint: name their columns (--probabilities)."
-        )
+    columns = _columns(policy, source.columns, names, source.where)
     if names is None or names.classes is None:
         columns = _as_listed(source, policy, columns)
     kept = tuple(dict.fromkeys(_kept(source, name) for name in keep))
-    decider = _Decider.of(policy, columns, source.where)
+    decider = _Decider(policy, columns, source, refuses=invalid == "refuse")
     counts: Counter[str] = Counter()
     drawn = _Drawn()
     with open_writer(out) as write:
         for written, numbers, row in _batches(source, columns, kept, is_typed=is_parquet(out)):
-            if invalid == "refuse":
-                _check_spelled(source, numbers, row)
-            answers, own = decider.decide(written, numbers, row, delegates=invalid == "delegate")
+            answers = decider.decide(written, numbers, row)
+            counts.update(_counted(answers))
             drawn.add(answers)
-            head = {"row": from_numpy(row + np.arange(own["cases"]))}
+            if invalid == "refuse" and not isinstance(policy, CertifiedGroups):
+                answers.pop("why")
+            head = {"row": from_numpy(row + np.arange(len(answers["accepted"])))}
             write({**head, **{name: written[name] for name in kept}, **answers})
-            counts.update(own)
         if not counts["cases"]:
             raise FileFormatError(f"{source.where} holds no cases.")
     return DecisionCounts(
         n_accepted=counts["accepted"],
         n_delegated=counts["cases"] - counts["accepted"],
         n_invalid=counts["invalid"],
-        n_without_threshold=counts["without threshold"],
+        n_without_threshold=counts["why"] - counts["invalid"],
         columns=columns,
         load=drawn.compared_with(policy),
     )
+
+
+def _counted(answers: Batch) -> dict[str, int]:
+    n_cases, why = len(answers["why"]), answers["why"]
+    return {
+        "cases": n_cases,
+        "accepted": answers["accepted"].true_count,
+        "invalid": answers["confidence"].null_count,
+        "why": n_cases - why.null_count,
+    }
+
+
+def _columns(
+    policy: Policy, available: Sequence[str], names: ColumnNames | None, where: str
+) -> Columns:
+    """Find the columns of a policy; promises about answers need probabilities."""
+    by_group = isinstance(policy, CertifiedGroups)
+    given = names or ColumnNames()
+    columns = policy_columns(available, policy.origin, given, where, by_group=by_group)
+    if isinstance(policy, CertifiedClasses) and not columns.probabilities:
+        raise FileFormatError(
+            f"The policy has a threshold for each answer, but {where} has no probabilities "
+            "to tell the answers. Hint: name their columns (--probabilities)."
+        )
+    return columns
 
 
 class _Drawn:
@@ -226,172 +240,193 @@ def _batches(
         row += n_rows
 
 
-def _check_spelled(source: Source, numbers: Batch, first_row: int) -> None:
-    """Refuse values that are not numbers, and quote them as written in the file."""
-    for name, values in numbers.items():
-        if values.null_count:
-            source.check_spelled(name, to_numpy(values.is_null()), first_row)
+class _Decider:
+    """Decides the batches of a file by the same rule as frames.
 
-
-class _Decider(NamedTuple):
-    """A policy that answers with class numbers, and the name of each class.
-
-    Arrow replaces the numbers by names, because converting numpy strings to Arrow one by one
-    would be slow.
+    Softmax and fitted scores are computed here, because engines would round them differently.
     """
 
-    policy: Policy
-    names: Any  # an Arrow array, or None if the classes have no names
-    columns: Columns
-    where: str
+    def __init__(self, policy: Policy, columns: Columns, source: Source, *, refuses: bool) -> None:
+        from expertload.io.rule import InFrames, Rule
 
-    @classmethod
-    def of(cls, policy: Policy, columns: Columns, where: str) -> _Decider:
-        """Return a decider for the columns of a file."""
+        self.source, self.columns, self.refuses = source, columns, refuses
+        self.rule = Rule.of(policy, columns, InFrames, groups_as_text=True)
+
+    def decide(self, written: Batch, numbers: Batch, first_row: int) -> Batch:
+        """Return the decisions about a batch as Arrow arrays."""
+        import narwhals as nw
+
+        policy, columns = self.rule.policy, self.columns
         pa = require_extra("pyarrow", "frames", "Deciding files")
-        labels = policy.origin.labels
-        if labels is None:
-            is_named = columns.confidence is not None and len(columns.classes) > 1
-            return cls(policy, pa.array(columns.classes) if is_named else None, columns, where)
-        plain = replace(policy.origin, labels=None)
-        by_number: Policy = (
-            replace(policy, origin=plain)
-            if isinstance(policy, OperatingPoint)
-            else policy.with_origin(plain)
-        )
-        return cls(by_number, pa.array(np.asarray(labels).tolist()), columns, where)
-
-    def decide(
-        self, written: Batch, numbers: Batch, first_row: int, *, delegates: bool
-    ) -> tuple[Batch, Counter[str]]:
-        """Return the decisions as Arrow columns, and the number of cases of each kind.
-
-        If invalid cases are delegated, only the others are decided.
-        """
-        groups = self._groups(written)
-        why = None if groups is None else _group_reasons(self.policy, groups)
-        n_cases = len(next(iter(numbers.values())))
-        if delegates:
-            unsound, arrays = _sound_rows(self.columns, numbers)
-            is_sound = unsound == ""
-            why = unsound if why is None else np.where(is_sound, why, unsound)
-        else:
-            arrays = {name: to_numpy(values) for name, values in numbers.items()}
-            is_sound = np.ones(n_cases, dtype=bool)
-        rows = slice(None) if is_sound.all() else np.flatnonzero(is_sound)
-        accepted, label = np.zeros(n_cases, dtype=bool), np.zeros(n_cases, dtype=np.int64)
-        confidence = np.zeros(n_cases)
-        if is_sound.any():
-            part = {name: values[rows] for name, values in arrays.items()}
-            own = None if groups is None else groups[rows]
-            accepted[rows], label[rows], confidence[rows] = self._answers(part, own, first_row)
-        answers = {"accepted": from_numpy(accepted)}
-        if self.columns.probabilities:
-            places = from_numpy(label, is_sound)
-            answers["label"] = places if self.names is None else self.names.take(places)
-        answers["confidence"] = from_numpy(confidence, is_sound)
-        n_invalid = n_cases - int(is_sound.sum())
-        counts = Counter(cases=n_cases, accepted=int(accepted.sum()), invalid=n_invalid)
-        if why is not None:
-            pa = require_extra("pyarrow", "frames", "Deciding files")
-            answers["why"] = pa.array(why, pa.string(), mask=why == "")
-            counts["without threshold"] = int(np.count_nonzero(why)) - n_invalid
-        return answers, counts
-
-    def _groups(self, written: Batch) -> AnyArray | None:
-        if self.columns.group is None:
-            return None
-        groups = to_numpy(written[self.columns.group])
-        check_names_told_apart(groups, self.columns.group, self.where)
-        return groups
-
-    def _answers(
-        self, arrays: Table, groups: AnyArray | None, first_row: int
-    ) -> tuple[AnyArray, AnyArray | int, AnyArray]:
-        """Return whether each case is accepted, its class number if known, and its confidence."""
-        columns, policy = self.columns, self.policy
-        confidence = None
-        if columns.confidence is not None:
-            column = columns.confidence
-            confidence = numbers_from(arrays[column], column, self.where, first_row)
-            if first_row == 1:  # a last batch may be a few extreme cases
-                check_scale(policy.origin.confidence_quantiles, confidence, column, self.where)
-        by_group: dict[str, Any] = {}
-        if isinstance(policy, CertifiedGroups) and groups is not None:
-            by_group["groups"] = known_groups(tuple(policy), groups)
-        try:
-            if not columns.probabilities and not isinstance(policy, CertifiedClasses):
-                scores = np.asarray(confidence)
-                return policy.accepts(scores, **by_group), 0, scores
-            proba = probabilities_from(
-                columns, arrays, self.where, lone=columns.lone, first_row=first_row
+        rule, table = self.rule, {n: self._floats(n, v, first_row) for n, v in numbers.items()}
+        if columns.group is not None:
+            table[columns.group] = self._groups(written[columns.group])
+        if any(str(values.type) == "halffloat" for values in numbers.values()):
+            half = _half_tolerance(columns)
+            rule = replace(rule, tolerance=half)
+        frame = nw.from_native(pa.table(table)).with_columns(**rule.checked())
+        confidence = frame[rule.outputs["confidence"]].to_arrow()
+        frame = frame.with_columns(**rule.explained())
+        if self.refuses and confidence.null_count:
+            lacking = frame.filter(nw.col(rule.outputs["confidence"]).is_null())
+            self._refuse(numbers, first_row, lacking[rule.outputs["why"]][0])
+        if first_row == 1 and columns.confidence is not None:  # a last batch may be a few extremes
+            known = to_numpy(confidence.drop_null())
+            check_scale(
+                policy.origin.confidence_quantiles, known, columns.confidence, self.source.where
             )
-            if self.names is not None:
-                check_width(proba, len(self.names))
-            accepted, label = policy.decide(proba, confidence=confidence, **by_group)
+        made = rule.answered()
+        if policy.origin.score is not None or columns.is_logits:
+            made = self._computed(numbers, confidence, first_row)
+        frame = frame.with_columns(**made).with_columns(**rule.decided())
+        found = frame.to_native()
+        return {name: _whole(found[own]) for name, own in rule.outputs.items()}
+
+    def _floats(self, name: str, values: Any, first_row: int) -> Any:
+        """Return numbers as floats, missing where there is none."""
+        kind = str(values.type)
+        if kind in ("float", "double"):
+            return values
+        if kind == "halffloat":
+            return values.cast("float")
+        if "int" in kind or kind == "bool":
+            known = to_numpy(values.drop_null())
+            numbers_from(known, name, self.source.where)  # refuses whole numbers that are too large
+            return values.cast("double")
+        return from_numpy(numbers_from(to_numpy(values), name, self.source.where, first_row))
+
+    def _groups(self, groups: Any) -> Any:
+        """Return groups as text in the policy's spelling."""
+        pa = require_extra("pyarrow", "frames", "Deciding files")
+        coded = groups.dictionary_encode()
+        values = to_numpy(coded.dictionary)
+        check_names_told_apart(values, str(self.columns.group), self.source.where)
+        spelled = class_key if has_numbered_groups(self.rule.policy) else str
+        names = [None if is_missing(value) else spelled(value) for value in values.tolist()]
+        return pa.array(names, pa.string()).take(coded.indices)
+
+    def _computed(self, numbers: Batch, sound: Any, first_row: int) -> dict[str, Any]:
+        """Return label and confidence of sound rows, from a softmax or a fitted score."""
+        import narwhals as nw
+
+        rule, columns = self.rule, self.columns
+        rows = np.flatnonzero(to_numpy(sound.is_valid()))
+        label, confidence = np.zeros(len(sound), np.int64), np.zeros(len(sound))
+        if len(rows):
+            part = {n: to_numpy(numbers[n].take(rows)) for n in columns.probabilities}
+            where = self.source.where
+            proba = probabilities_from(columns, part, where, lone=columns.lone, first_row=first_row)
+            label[rows] = proba.argmax(axis=1)
+            confidence[rows] = confidence_of(rule.policy.origin, proba)
+        is_known = to_numpy(sound.is_valid())
+        pa = require_extra("pyarrow", "frames", "Deciding files")
+        names = pa.array(list(rule.labels)).take(from_numpy(label, is_known))
+        made = {"label": names}
+        if columns.confidence is None:
+            made["confidence"] = from_numpy(confidence, is_known)
+        return {
+            rule.outputs[name]: nw.from_native(pa.chunked_array([values]), series_only=True)
+            for name, values in made.items()
+        }
+
+    def _refuse(self, numbers: Batch, first_row: int, why: str) -> NoReturn:
+        """Raise the error for the first row that cannot be decided, which quotes its value."""
+        columns, source = self.columns, self.source
+        for name, values in numbers.items():
+            if values.null_count:
+                source.check_spelled(name, to_numpy(values.is_null()), first_row)
+        arrays = {name: to_numpy(values) for name, values in numbers.items()}
+        last_row = first_row + len(next(iter(arrays.values()))) - 1
+        one = last_row == first_row
+        rows = f"Row {first_row}" if one else f"Rows {first_row} to {last_row}"
+        try:
+            if columns.confidence is not None:
+                column = columns.confidence
+                numbers_from(arrays[column], column, source.where, first_row)
+            if columns.probabilities:
+                probabilities_from(
+                    columns, arrays, source.where, lone=columns.lone, first_row=first_row
+                )
         except InvalidInputError as error:
-            last_row = first_row + len(next(iter(arrays.values()))) - 1
-            one = last_row == first_row
-            rows = f"Row {first_row}" if one else f"Rows {first_row} to {last_row}"
-            raise FileFormatError(f"{rows} of {self.where} cannot be decided: {error}") from error
-        return (
-            accepted,
-            label,
-            confidence_of(policy.origin, proba) if confidence is None else confidence,
-        )
+            why = str(error)
+        raise FileFormatError(f"{rows} of {source.where} cannot be decided: {why}")
+
+
+def _half_tolerance(columns: Columns) -> float:
+    n_columns = len(columns.probabilities)
+    return sum_tolerance(n_columns, is_normalized=columns.is_normalized, is_half=True)
+
+
+def _whole(column: Any) -> Any:
+    """Return a chunked array as one array."""
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
 def _kept(source: Source, name: str) -> str:
-    if name.lower() in ADDED:
+    if name.lower() in ("row", *ADDED):
         raise FileFormatError(
             f"The column '{name}' cannot be kept: decisions already have a column of that name."
         )
     return find_named([*source.columns, *sorted(source.nested)], name, source.where)
 
 
-# ------------------------------------------------------------------ reasons
+# ------------------------------------------------------------------ frames
 
 
-def _group_reasons(policy: Policy, values: AnyArray) -> AnyArray | None:
-    """Return why the group of each row has no threshold; empty if it has one."""
-    if not isinstance(policy, CertifiedGroups):
-        return None
-    certified = frozenset(policy.certified)
+def decide_frame(
+    policy: Policy,
+    frame: Any,
+    *,
+    names: ColumnNames | None = None,
+    keep: Sequence[str] | None = None,
+) -> Any:
+    """Decide every row of a data frame in its own engine, which need not hold it in memory.
 
-    def reason(group: object, value: object) -> str:
-        if group in certified:
-            return ""
-        if is_missing(value):
-            return "the group is missing"
-        if group in policy:
-            return f"nothing is certified for the group {value}"
-        return f"the policy does not know the group {value}"
+    Parameters
+    ----------
+    policy : OperatingPoint, CertifiedGroups or CertifiedClasses
+        The policy. One made from logits, or with a fitted score, is refused.
+    frame : a pandas, Polars (eager or lazy), PyArrow, DuckDB, Dask or Spark frame
+        One row per case. Its columns are found as in `decide_file`.
+    names : ColumnNames, optional
+        The columns, if they are not those that the policy was made from.
+    keep : sequence of str, optional
+        Columns to keep, such as an identifier; all by default.
 
-    groups = known_groups(tuple(policy), values)
-    pairs = zip(groups, values.tolist(), strict=True)
-    return np.array([reason(group, value) for group, value in pairs], dtype=object)
+    Returns
+    -------
+    a frame of the same engine
+        The kept columns, and ``accepted``, ``label`` (if probabilities are known), ``confidence``
+        and ``why``. A lazy frame stays lazy: nothing is computed yet. A row that cannot be decided
+        (a missing number, probabilities that do not sum to one, an unknown group) is left to
+        experts, and ``why`` gives the reason.
 
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from expertload import Cases
+    >>> from expertload.io import decide_frame
+    >>> from expertload.operating_point import choose
+    >>> cases = Cases.from_predictions(["cat", "dog"], [[0.9, 0.1], [0.2, 0.8]])
+    >>> policy = choose(cases, target_accuracy=1)
+    >>> new = pl.LazyFrame({"id": [7, 8], "p_dog": [0.05, 0.55], "p_cat": [0.95, 0.45]})
+    >>> decide_frame(policy, new, keep=["id"]).collect().rows()
+    [(7, True, 'cat', 0.95, None), (8, False, 'dog', 0.55, None)]
+    """
+    require_extra("narwhals", "frames", "decide_frame")
+    from expertload.io.frame_query import open_frame
+    from expertload.io.rule import decided_frame
 
-def _sound_rows(columns: Columns, numbers: Batch) -> tuple[AnyArray, Table]:
-    """Return why each row cannot be decided (empty if it can), and the numbers as arrays."""
-    n = len(next(iter(numbers.values())))
-    why = np.full(n, "", dtype=object)
-    arrays = {name: values.to_numpy(zero_copy_only=False) for name, values in numbers.items()}
-
-    def mark(bad: BoolArray, reason: str) -> None:
-        why[bad & (why == "")] = reason
-
-    for name, values in numbers.items():
-        missing = values.is_null().to_numpy(zero_copy_only=False)
-        mark(missing, f"{name} is missing or not a number")
-        if arrays[name].dtype.kind == "f":
-            mark(~np.isfinite(arrays[name]), f"{name} is not finite")
-    given = [arrays[name] for name in columns.probabilities]
-    if not columns.is_logits and all(values.dtype.kind in "biuf" for values in given):
-        for name, values in zip(columns.probabilities, given, strict=True):
-            mark(~((values >= 0) & (values <= 1)), f"{name} is not in [0, 1]")
-        if len(given) > 1:
-            mark(
-                sums_missed(columns, np.column_stack(given)), "the probabilities do not sum to one"
+    opened = open_frame(frame)
+    schema = opened.collect_schema()
+    columns = _columns(policy, list(schema), names, "the frame")
+    own = () if columns.confidence is None else (columns.confidence,)
+    kept = [name for name in schema if name not in own or name != "confidence"]
+    kept = kept if keep is None else [find_named(list(schema), name, "the frame") for name in keep]
+    for name in kept:
+        if name in ADDED:
+            raise FileFormatError(
+                f"The column '{name}' of the frame cannot be kept: decisions have a column of that "
+                "name. Hint: rename it, or name the columns to keep (keep=[...])."
             )
-    return why, arrays
+    return decided_frame(frame, policy, columns, tuple(kept))

@@ -14,7 +14,7 @@ checks are written to be true only for good rows: comparisons such as ``x < limi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
@@ -146,6 +146,11 @@ class Request:
             }
         )
 
+    def numbers(self, available: Collection[str]) -> set[str | None]:
+        """Return the columns that must hold numbers; correctness may also be in words."""
+        found = (name for one in self.patterns for name, _ in pick(available, str(one)))
+        return {self.confidence, self.weight, *found}
+
     @property
     def patterns(self) -> list[str]:
         """The names and patterns of the columns of probabilities."""
@@ -154,11 +159,7 @@ class Request:
 
     def number(self, schema: Schema, column: str | None, name: str) -> str:
         """Return a column's name if it exists and holds numbers."""
-        found = check_column(column, list(schema), name)
-        dtype = schema[found]
-        right = dtype.is_numeric() or dtype == nw.Boolean
-        _check_column_type(found, right, NUMBERS, dtype)
-        return found
+        return check_number(schema, check_column(column, list(schema), name))
 
 
 @dataclass(frozen=True)
@@ -216,6 +217,13 @@ def _check_columns_found(found: Sequence[str], asked: Any, name: str) -> None:
         raise ParameterError(message(name, "must name columns", got, hint))
 
 
+def check_number(schema: Schema, column: str) -> str:
+    """Return a column's name if it holds numbers."""
+    dtype = schema[column]
+    _check_column_type(column, dtype.is_numeric() or dtype == nw.Boolean, NUMBERS, dtype)
+    return column
+
+
 def _check_column_type(column: str, right: bool, wanted: str, got: Any) -> None:
     """Raise unless a column has the right type."""
     if not right:
@@ -228,7 +236,9 @@ def _check_column_type(column: str, right: bool, wanted: str, got: Any) -> None:
 # ------------------------------------------------------------------ text in files
 
 
-def with_numbers(frame: nw.LazyFrame[Any], request: Request) -> nw.LazyFrame[Any]:
+def with_numbers(
+    frame: nw.LazyFrame[Any], wanted: Collection[str | None], correct: str | None = None
+) -> nw.LazyFrame[Any]:
     """Return a frame in which text columns that are needed as numbers are converted.
 
     The columns of CSV and JSON files are text, as written. DuckDB converts the requested ones, and
@@ -238,12 +248,9 @@ def with_numbers(frame: nw.LazyFrame[Any], request: Request) -> nw.LazyFrame[Any
     if not frame.implementation.is_duckdb():
         return frame
     text = [name for name, dtype in frame.collect_schema().items() if dtype == nw.String]
-    wanted = {request.confidence, request.weight}
-    for one in request.patterns:
-        wanted |= {name for name, _ in pick(text, str(one))}
     changed = {name: _number_in(name) for name in text if name in wanted}
-    if request.probabilities is None and request.correct in text:
-        changed[request.correct] = _grade(request.correct)
+    if correct in text:
+        changed[correct] = _grade(correct)
     return frame.with_columns(**changed) if changed else frame
 
 

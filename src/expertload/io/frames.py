@@ -150,7 +150,10 @@ def _tables(frame: Any, max_rows: int, **columns: Any) -> dict[Any, FrameTally]:
     if request.bits is not None:
         check_count(request.bits, "bits", minimum=0, maximum=MOST_BITS)
     check_count(max_rows, "max_rows")
-    return group_rows(with_numbers(open_frame(frame), request), request, max_rows)
+    opened = open_frame(frame)
+    wanted = request.numbers(opened.collect_schema().names())
+    correct = request.correct if request.probabilities is None else None
+    return group_rows(with_numbers(opened, wanted, correct), request, max_rows)
 
 
 def scan_file(

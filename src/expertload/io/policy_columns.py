@@ -14,15 +14,12 @@ from typing import NoReturn
 from expertload._labels import (
     LOGITS,
     ClassName,
-    class_key,
     class_of_lone_column,
     in_order,
-    is_missing,
     listed,
     named_class,
     refuse_lone,
 )
-from expertload._typing import AnyArray
 from expertload.exceptions import FileFormatError
 from expertload.io.columns import (
     ColumnNames,
@@ -38,7 +35,16 @@ from expertload.io.columns import (
     named_after,
     pick,
 )
-from expertload.operating_point import Origin
+from expertload.operating_point import (
+    CertifiedClasses,
+    CertifiedGroups,
+    OperatingPoint,
+    Origin,
+)
+
+Policy = OperatingPoint | CertifiedGroups | CertifiedClasses
+# The columns of decisions.
+ADDED = ("accepted", "label", "confidence", "why")
 
 
 def policy_columns(
@@ -255,10 +261,6 @@ def _refuse(labels: Sequence[ClassName], classes: Sequence[str], where: str) -> 
     )
 
 
-def known_groups(policy: Sequence[ClassName], values: AnyArray) -> list[ClassName]:
-    """Return groups in the policy's spelling, as text or whole numbers; None for unknown ones."""
-    numbers = [group for group in policy if isinstance(group, int)]
-    nobody: ClassName = max(numbers) + 1 if numbers else "".join(map(str, policy)) + "?"
-    spelled = class_key if numbers else str
-    known = {str(group): group for group in policy}
-    return [nobody if is_missing(v) else known.get(spelled(v), nobody) for v in values.tolist()]
+def has_numbered_groups(policy: Policy) -> bool:
+    """Whether a policy has thresholds for groups that are whole numbers."""
+    return isinstance(policy, CertifiedGroups) and all(isinstance(name, int) for name in policy)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -211,22 +213,37 @@ def _check_range(columns: Columns, proba: FloatArray, where: str, first_row: int
     )
 
 
+def sum_tolerance(n_columns: int, *, is_normalized: bool, is_half: bool = False) -> float:
+    """Return how far the sum of a row may be from one: for arithmetic, or for rounded values."""
+    tolerance = ROW_SUM_TOLERANCE_HALF_PRECISION if is_half else ROW_SUM_TOLERANCE
+    rounded = min(ROUNDED_BY * n_columns, ROUNDED_AT_MOST)
+    # Decimal fractions have no exact binary form.
+    return max(tolerance, rounded) + 1e-9 if is_normalized else tolerance
+
+
+def added_up(columns: list[Any]) -> Any:
+    """Return the sum of columns, in one order for arrays, frames and SQL: the same digits.
+
+    By 32, because engines limit how deep an expression may be.
+    """
+    while len(columns) > 1:
+        parts = (columns[i : i + 32] for i in range(0, len(columns), 32))
+        columns = [reduce(add, part) for part in parts]
+    return columns[0]
+
+
 def sums_missed(columns: Columns, proba: FloatArray) -> BoolArray:
     """Return the rows whose probabilities do not sum to one within the tolerance."""
-    tolerance, rounded = _tolerances(proba)
-    forgiven = rounded if columns.is_normalized else tolerance
+    forgiven = _forgiven(proba, columns.is_normalized)
     missed = np.empty(len(proba), dtype=np.bool_)
     for rows in blocks(len(proba)):
         missed[rows] = ~(np.abs(proba[rows].sum(axis=1, dtype=np.float64) - 1) <= forgiven)
     return missed
 
 
-def _tolerances(proba: FloatArray) -> tuple[float, float]:
-    """Return the tolerances for the sum of a row: for arithmetic, and for rounded values."""
-    half = proba.dtype == np.float16
-    tolerance = ROW_SUM_TOLERANCE_HALF_PRECISION if half else ROW_SUM_TOLERANCE
-    rounded = min(ROUNDED_BY * proba.shape[1], ROUNDED_AT_MOST)
-    return tolerance, max(tolerance, rounded) + 1e-9  # decimal fractions have no exact binary form
+def _forgiven(proba: FloatArray, is_normalized: bool) -> float:
+    is_half = proba.dtype == np.float16
+    return sum_tolerance(proba.shape[1], is_normalized=is_normalized, is_half=is_half)
 
 
 def _with_sums(columns: Columns, proba: FloatArray, where: str, first_row: int) -> FloatArray:
@@ -234,11 +251,11 @@ def _with_sums(columns: Columns, proba: FloatArray, where: str, first_row: int) 
     missed = sums_missed(columns, proba)
     if not (missed.any() or columns.is_normalized):
         return proba
-    total = np.ascontiguousarray(proba).sum(axis=1, dtype=np.float64)  # exact for each row
+    total = added_up(list(proba.astype(np.float64, copy=False).T))
     if not missed.any():
         return np.asarray(proba / total[:, None])
     first = int(missed.argmax())
-    _, rounded = _tolerances(proba)
+    rounded = _forgiven(proba, True)
     hint = (
         f"--normalize allows an error of {rounded:g}, as from rounding to two digits"
         if columns.is_normalized or (np.abs(total - 1) > rounded).any()
