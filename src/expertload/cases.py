@@ -248,6 +248,30 @@ class Cases:
         index = first_index(correct, confidence, sample_weight, clusters, groups)
         return cases._belonging_to(clusters, groups, index)
 
+    @staticmethod
+    def from_tally(table: Tally, *, labels: tuple[ClassName, ...] | None = None) -> Cases:
+        """Return right and wrong cases that were counted by confidence.
+
+        Parameters
+        ----------
+        table : Tally
+            Whole numbers of cases, and of right ones, at each confidence.
+        labels : tuple of str or int, optional
+            The classes, if the confidence is the largest probability.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expertload.cases import Cases, Tally
+        >>> table = Tally(np.array([0.5, 0.7]), np.array([2.0, 1.0]), np.array([1.0, 1.0]))
+        >>> Cases.from_tally(table)
+        Cases(n=3, accuracy=0.667)
+        """
+        cases = _CountedCases(np.zeros(0), np.zeros(0), labels=labels)
+        del cases.__dict__["correct"], cases.__dict__["confidence"]
+        cases.__dict__ |= {"tally": table, "is_ranked_by_probability": labels is not None}
+        return cases
+
     def _belonging_to(
         self, clusters: ArrayLike | None, groups: ArrayLike | None, index: Any
     ) -> Cases:
@@ -381,6 +405,37 @@ class Cases:
         return replace(self, **taken, index=None)
 
 
+class _CountedCases(Cases):
+    """Cases known by their counts; arrays of one value per case are made only if read."""
+
+    @cached_property
+    def correct(self) -> AnyArray:
+        counts = np.column_stack([self.tally.errors, self.tally.correct]).astype(np.int64)
+        return np.repeat(np.tile([False, True], len(counts)), counts.ravel())
+
+    @cached_property
+    def confidence(self) -> FloatArray:
+        return np.repeat(self.tally.confidence, self.tally.weight.astype(np.int64))
+
+    @cached_property
+    def sha256(self) -> str:
+        digest = hashlib.sha256(b"tally")
+        for values in self.tally:
+            digest.update(np.ascontiguousarray(values, dtype="<f8").data)
+        return digest.hexdigest()
+
+    @property
+    def accuracy(self) -> float:
+        return float(self.tally.correct.sum() / self.tally.total)
+
+    @property
+    def is_graded(self) -> bool:
+        return False
+
+    def __len__(self) -> int:
+        return int(self.tally.total)
+
+
 def _check_are_not_the_truth(answers: IntArray, target: IntArray) -> None:
     """Raise if so many answers are all right that they must be the truth itself."""
     read = answers >= 0
@@ -399,6 +454,12 @@ def check_are_cases(cases: object, name: str = "cases") -> None:
         raise DataTypeError(message(name, "must be Cases", f"a {type(cases).__name__}", hint))
 
 
+def counted(cases: Any) -> Any:
+    """Return the cases of a table that counted them, such as a frame's; others unchanged."""
+    made = getattr(cases, "__cases__", None)
+    return cases if made is None else made()
+
+
 def as_cases(
     y_true: ArrayLike | Cases,
     y_proba: ArrayLike | None,
@@ -412,6 +473,7 @@ def as_cases(
     """Return the cases of a function that takes labels and probabilities, or `Cases` for both."""
     rows = {"confidence": confidence, "sample_weight": sample_weight, "labels": labels}
     rows |= {"clusters": clusters, "groups": groups}
+    y_true = counted(y_true)
     if isinstance(y_true, Cases):
         given = {"y_proba": y_proba, **rows}
         twice = [name for name, value in given.items() if value is not None]

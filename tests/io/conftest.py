@@ -4,6 +4,7 @@ import warnings
 
 import pytest
 
+from tests.desk.conftest import cluster  # noqa: F401 - a fixture
 from tests.io.backends import EVERY, make_frame, start_spark
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import expertload as el
-from expertload import Cases, exceptions
+from expertload import Cases, certify, exceptions
+from expertload.evaluation import evaluate
+from expertload.exceptions import WeightError
 from expertload.io import FrameTally, tally_frame
 from expertload.tally import accuracy_bounds, area_bounds, load_bounds
 from tests.io.backends import make_frame
@@ -213,3 +217,46 @@ def test_bounds_functions_take_a_plain_tally():
     assert area_bounds(table.tally, tied)[0] == pytest.approx(table.aucoc())
     assert load_bounds(table.tally, tied, 1.0) == (0.5, 0.5)
     assert accuracy_bounds(table.tally, tied, 0.5) == (1.0, 1.0)
+
+
+# ------------------------------------------------------------------------- tables in place of cases
+
+
+def predicted(n=3000):
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.4, 0.4, size=n).round(2)
+    return {"p_no": 1 - p, "p_yes": p, "label": np.where(rng.random(n) < p, "yes", "no")}
+
+
+@pytest.mark.parametrize("bits", [None, 6])
+def test_a_table_is_certified_and_evaluated_as_its_cases(bits, tmp_path):
+    columns = predicted()
+    proba = np.column_stack([columns["p_no"], columns["p_yes"]])
+    table = tally_frame(pl.DataFrame(columns), probabilities="p_*", bits=bits)
+    halves = [{k: v[i::2] for k, v in columns.items()} for i in range(2)]
+    parts = [tally_frame(pl.DataFrame(h), probabilities="p_*", bits=bits) for h in halves]
+    (parts[0] + parts[1]).save(tmp_path / "both.npz")
+    cases = Cases.from_predictions(columns["label"], proba)
+    if bits is not None:  # rounded down, as the table is
+        cases = replace(cases, confidence=np.floor(cases.confidence * 2**bits) / 2**bits)
+    point = certify(cases, target_accuracy=0.9)
+    assert point.is_certified
+    for own in (table, FrameTally.load(tmp_path / "both.npz")):
+        found = certify(own, target_accuracy=0.9)
+        assert found == point
+        assert (found.origin.ranked_by, found.origin.labels) == ("top_probability", ("no", "yes"))
+    ours, theirs = evaluate(table), evaluate(cases)
+    assert ours.certification == theirs.certification
+    assert (ours.loads, ours.accuracy, ours.groups) == (theirs.loads, theirs.accuracy, ())
+    np.testing.assert_allclose(ours.aucoc.estimate, theirs.aucoc.estimate, rtol=1e-12)
+    np.testing.assert_allclose(ours.aucoc.low, theirs.aucoc.low, rtol=1e-9)
+
+
+def test_grades_and_weights_are_not_counted_as_cases():
+    frame = pl.DataFrame({"confidence": [0.5] * 80, "correct": [0.5, 0.5] * 40, "w": [2.0] * 80})
+    with pytest.raises(WeightError):
+        certify(tally_frame(frame), target_accuracy=0.4)
+    whole = frame.with_columns(correct=pl.lit(1))
+    assert certify(tally_frame(whole), target_accuracy=0.9).is_certified
+    with pytest.raises(WeightError):
+        certify(tally_frame(whole, weight="w"), target_accuracy=0.9)

@@ -26,6 +26,7 @@ from expertload.cli import (
     lab_train,
     monitor,
     plot,
+    policy,
 )
 from expertload.cli.outputs import give_up_standard_output
 from expertload.cli.screen import complain, warnings_as_sentences
@@ -119,6 +120,7 @@ _fill(
         "monitor": monitor.monitor,
     },
 )
+_group(app, "policy", "Use a saved policy elsewhere.", {"sql": policy.sql})
 _lab = _group(
     app,
     "lab",

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from expertload._check import check_fraction, check_targets, parameter_error
 from expertload._format import percent, promised
-from expertload.cases import Cases, check_are_cases
+from expertload.cases import Cases, check_are_cases, counted
 from expertload.evaluation.evaluation import Calibration, Evaluation
 from expertload.evaluation.groups import Members, evaluate_members, name_members, rate_interval
 from expertload.metrics import ReliabilityCurve, kolmogorov_smirnov_error, reliability_curve
@@ -53,8 +53,9 @@ def evaluate(
     Parameters
     ----------
     cases : Cases
-        The cases, with their weights, clusters and groups. Missing groups form a group of their
-        own. Without probabilities, calibration is computed if confidences are in [0, 1].
+        The cases, with their weights, clusters and groups; or a table of `tally_frame`. Missing
+        groups form a group of their own. Without probabilities, calibration is computed if
+        confidences are in [0, 1].
     target_accuracy : float or sequence of float, default=0.95
         The accuracy that automatic decisions must reach. The first is the target of the operating
         point. Several are certified together, each at its share of the level.
@@ -97,6 +98,7 @@ def evaluate(
     >>> evaluation.loads[0.95], evaluation.accuracy.estimate
     (0.25, 0.75)
     """
+    cases = counted(cases)
     check_are_cases(cases)
     if certify_groups and cases.groups is None:
         hint = "pass groups= to Cases (--group COLUMN)"

@@ -33,7 +33,7 @@ from expertload._check import (
     rounded_whole,
 )
 from expertload._label_arrays import FOR_ARRAYS, check_names
-from expertload._labels import TRUTHS, Matched, is_missing, match_columns
+from expertload._labels import TRUTHS, Matched, is_missing, match_columns, plain_classes
 from expertload._typing import AnyArray
 from expertload.cases import LARGEST, SMALLEST
 from expertload.exceptions import (
@@ -299,23 +299,25 @@ class FrameCases(NamedTuple):
     confidence: nw.Expr
     weight: nw.Expr | None
     checks: list[Check]
+    labels: tuple[Any, ...] | None = None  # if the confidence is the largest probability
 
 
 def read_cases(frame: nw.LazyFrame[Any], request: Request, collect: Collect) -> FrameCases:
     """Turn a request into expressions; a small query finds the labels that occur."""
     schema = frame.collect_schema()
+    labels = None
     if request.probabilities is None:
         confidence, checks = _confidence(request, schema)
         correct, more = _given_correctness(request, schema)
         checks += more
     else:
-        frame, correct, checks = _predicted_correctness(frame, request, collect)
+        frame, correct, checks, labels = _predicted_correctness(frame, request, collect)
         confidence = nw.col(TOP)
         if request.confidence is not None:
             confidence, more = _confidence(request, schema)
-            checks += more
+            checks, labels = checks + more, None
     weight, more = _weight(request, schema)
-    return FrameCases(frame, correct, confidence, weight, checks + more)
+    return FrameCases(frame, correct, confidence, weight, checks + more, labels)
 
 
 def _number(schema: Schema, column: str) -> nw.Expr:
@@ -368,7 +370,7 @@ def _weight(request: Request, schema: Schema) -> tuple[nw.Expr | None, list[Chec
 
 def _predicted_correctness(
     frame: nw.LazyFrame[Any], request: Request, collect: Collect
-) -> tuple[nw.LazyFrame[Any], nw.Expr, list[Check]]:
+) -> tuple[nw.LazyFrame[Any], nw.Expr, list[Check], tuple[Any, ...] | None]:
     """Return whether the most probable class is the true one; of equals, the first column wins.
 
     Classes are numbered by flat lists of tests. Nested tests of thousands of columns would be too
@@ -377,9 +379,10 @@ def _predicted_correctness(
     schema = frame.collect_schema()
     classes = find_classes(request, schema)
     label = nw.col(classes.label).cast(nw.String) if classes.as_text else nw.col(classes.label)
-    places, lone = _places(frame.select(label.alias(LABEL)), request, classes, collect)
+    found = _places(frame.select(label.alias(LABEL)), request, classes, collect)
+    places, match = found if found is not None else ({}, None)
     given = [_number(schema, column) for column in classes.columns]
-    columns = given if len(given) > 1 else _both(given[0].cast(nw.Float64), lone)
+    columns = given if len(given) > 1 else _both(given[0].cast(nw.Float64), match and match.lone)
     none = len(columns)
     frame = frame.with_columns(
         nw.max_horizontal(*columns).alias(TOP), nw.sum_horizontal(*given).alias(TOTAL)
@@ -394,13 +397,13 @@ def _predicted_correctness(
         Check("unknown label", "label", nw.col(TARGET) < none),
     ]
     correct = nw.when(nw.col(PREDICTED) == nw.col(TARGET)).then(1.0).otherwise(0.0)
-    return frame, correct, checks
+    return frame, correct, checks, match and tuple(plain_classes(match.classes))
 
 
 def _places(
     labels: nw.LazyFrame[Any], request: Request, classes: Classes, collect: Collect
-) -> tuple[dict[Any, int], int | None]:
-    """Return the class number of each label that occurs, and the class of a single column."""
+) -> tuple[dict[Any, int], Matched] | None:
+    """Return the class number of each label that occurs, and the classes; None without labels."""
     counts = labels.group_by(LABEL).agg(nw.len().alias(COUNT)).head(MOST_LABELS)
     found = collect(counts)[LABEL]
     large = rounded_whole(found)
@@ -409,9 +412,9 @@ def _places(
         raise LabelError(message("label", wanted, got, UNROUNDED))
     values = [value for value in found.tolist() if not is_missing(value)]
     if not values:  # the row checks will report them
-        return {}, None
+        return None
     match = match_classes(request, classes, values)
-    return {value: match.place[str(value)] for value in values}, match.lone
+    return {value: match.place[str(value)] for value in values}, match
 
 
 def _both(own: nw.Expr, lone: int | None) -> list[nw.Expr]:

@@ -27,7 +27,7 @@ from expertload.exceptions import (
 from expertload.io.frame_cases import FrameCases, Request, check_column, read_cases, row_problem
 from expertload.io.frame_tally import FrameTally
 
-KEY, TOP, RIGHT, WEIGHT, GROUP = "key", "top", "right", "weight", "group"
+KEY, TOP, RIGHT, WEIGHT, GROUP, GRADED = "key", "top", "right", "weight", "group", "graded"
 
 
 def open_frame(frame: Any) -> nw.LazyFrame[Any]:
@@ -60,7 +60,8 @@ def group_rows(frame: nw.LazyFrame[Any], request: Request, max_rows: int) -> dic
     if np.isnan(_floats(columns[KEY])).any():
         raise _diagnosis(cases)
     _check_some_weight(n_rows, float(_floats(columns[WEIGHT]).sum()))
-    return _tables(columns, request.bits)
+    is_counted = cases.weight is None and not _floats(columns.get(GRADED, np.zeros(1))).any()
+    return _tables(columns, request.bits, is_counted=is_counted, labels=cases.labels)
 
 
 def _query(cases: FrameCases, request: Request) -> nw.LazyFrame[Any]:
@@ -73,6 +74,8 @@ def _query(cases: FrameCases, request: Request) -> nw.LazyFrame[Any]:
     if weight is not None:
         columns[WEIGHT] = weight
         sums[WEIGHT] = nw.col(WEIGHT).sum()
+    if weight is None and request.probabilities is None:
+        sums[GRADED] = (nw.col(RIGHT) * (1 - nw.col(RIGHT))).max()
     key = cases.confidence
     if request.bits is not None:
         # A power of two changes only the exponent, so neither step rounds anything else.
@@ -118,16 +121,16 @@ def _floats(values: AnyArray) -> FloatArray:
     return values.astype(np.float64, copy=False)
 
 
-def _tables(columns: dict[str, AnyArray], bits: int | None) -> dict[Any, FrameTally]:
+def _tables(columns: dict[str, AnyArray], bits: int | None, **counts: Any) -> dict[Any, FrameTally]:
     confidence = top = _floats(columns[KEY])
     if bits is not None:
         confidence, top = np.ldexp(confidence, -bits), np.ldexp(_floats(columns[TOP]), -bits)
     rows = (confidence, _floats(columns[WEIGHT]), _floats(columns[RIGHT]), top)
     groups = _split(columns.get(GROUP))
     if groups is None:
-        return {None: FrameTally.from_rows(rows, bits)}
+        return {None: FrameTally.from_rows(rows, bits, **counts)}
     return {
-        group: FrameTally.from_rows((row[index] for row in rows), bits)
+        group: FrameTally.from_rows((row[index] for row in rows), bits, **counts)
         for group, index in groups.items()
         if rows[1][index].any()  # groups of weight zero are left out
     }

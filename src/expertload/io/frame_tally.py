@@ -7,6 +7,7 @@ only its table is moved.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -59,6 +60,10 @@ class FrameTally:
         The largest confidence of each row: `confidence` itself unless the table is rounded.
     bits : int or None
         Confidences are rounded down to a multiple of ``2**-bits``; None if they are exact.
+    is_counted : bool
+        Whether the table counts cases that are right or wrong, without weights.
+    labels : tuple or None
+        The classes, if the confidence is the largest probability.
 
     Examples
     --------
@@ -78,9 +83,18 @@ class FrameTally:
     correct: FloatArray
     top: FloatArray
     bits: int | None = None
+    is_counted: bool = False
+    labels: tuple[Any, ...] | None = None
 
     @classmethod
-    def from_rows(cls, rows: Iterable[FloatArray], bits: int | None) -> FrameTally:
+    def from_rows(
+        cls,
+        rows: Iterable[FloatArray],
+        bits: int | None,
+        *,
+        is_counted: bool = False,
+        labels: tuple[Any, ...] | None = None,
+    ) -> FrameTally:
         """Build a table from its four columns, in any order of rows, adding up equal ones."""
         confidence, weight, correct, top = rows
         order = np.argsort(confidence, kind="stable")
@@ -92,7 +106,7 @@ class FrameTally:
         # Sums in another order may differ in the last digit; correct weight must not exceed weight.
         right = np.minimum(np.add.reduceat(correct[order], start), total)
         top = distinct if bits is None else np.maximum.reduceat(top[order], start)
-        return cls(distinct, total, right, top, bits)
+        return cls(distinct, total, right, top, bits, is_counted, labels)
 
     # ------------------------------------------------------------------ the numbers
 
@@ -137,7 +151,9 @@ class FrameTally:
         return self.tally.accuracy_at_load(load)
 
     def cases(self) -> Cases:
-        """Return the rows as weighted cases, graded by their mean correctness.
+        """Return the cases if the table counts them; else its rows as weighted, graded cases.
+
+        `expertload.certify` and `expertload.evaluation.evaluate` take the table itself.
 
         Examples
         --------
@@ -149,7 +165,11 @@ class FrameTally:
         >>> operating_point.choose(cases, target_accuracy=0.9).threshold
         0.7
         """
+        if self.is_counted:
+            return Cases.from_tally(self.tally, labels=self.labels)
         return Cases.from_correctness(self.tally.grade, self.confidence, sample_weight=self.weight)
+
+    __cases__ = cases
 
     # ------------------------------------------------------------------ what rounding costs
 
@@ -218,7 +238,9 @@ class FrameTally:
             np.concatenate([getattr(table, name) for table in tables])
             for name in ("confidence", "weight", "correct", "top")
         )
-        return FrameTally.from_rows(rows, self.bits)
+        labels = self.labels if all(table.labels == self.labels for table in tables) else None
+        is_counted = all(table.is_counted for table in tables)
+        return FrameTally.from_rows(rows, self.bits, is_counted=is_counted, labels=labels)
 
     def __add__(self, other: FrameTally) -> FrameTally:
         return self.merge(other) if isinstance(other, FrameTally) else NotImplemented
@@ -243,19 +265,18 @@ class FrameTally:
         bits = check_count(bits, "bits", minimum=0, maximum=most)
         edges = np.floor(np.ldexp(self.confidence, bits))
         rows = (np.ldexp(edges, -bits), self.weight, self.correct, self.top)
-        return FrameTally.from_rows(rows, bits)
+        return FrameTally.from_rows(rows, bits, is_counted=self.is_counted, labels=self.labels)
 
     # ------------------------------------------------------------------ tables on disk
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the table to an `.npz` file, which `load` reads."""
-        _write(path, self.bits, self.confidence, self.weight, self.correct, self.top)
+        _write(path, self)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> FrameTally:
         """Read a file of `save`; other files are refused, and nothing is executed."""
-        bits, confidence, weight, correct, top = _read(path)
-        return cls(confidence, weight, correct, top, bits)
+        return _read(path)
 
     def __repr__(self) -> str:
         kind = "exact" if self.bits is None else f"rounded to 2**-{self.bits}"
@@ -275,30 +296,33 @@ def _check_same_rounding(bits: Sequence[int | None]) -> None:
 # ------------------------------------------------------------------ tables on disk
 
 
-def _write(path: str | PathLike[str], bits: int | None, *arrays: FloatArray) -> None:
+def _write(path: str | PathLike[str], table: FrameTally) -> None:
     """Write a table; after a full disk or a crash, the old file is unchanged."""
-    header = np.array([VERSION, NO_BITS if bits is None else bits])
-    named: dict[str, Any] = dict(zip(ARRAYS, arrays, strict=True))
+    header = np.array([VERSION, NO_BITS if table.bits is None else table.bits])
+    named: dict[str, Any] = {name: getattr(table, name) for name in ARRAYS}
+    counts = json.dumps({"is_counted": table.is_counted, "labels": table.labels})
     with replaced_whole(path) as draft, draft.open("xb") as file:
-        np.savez_compressed(file, format=np.array(FORMAT), header=header, **named)
+        np.savez_compressed(file, format=np.array(FORMAT), header=header, counts=counts, **named)
 
 
-def _read(
-    path: str | PathLike[str],
-) -> tuple[int | None, FloatArray, FloatArray, FloatArray, FloatArray]:
+def _read(path: str | PathLike[str]) -> FrameTally:
     """Read a table; raise an error if the file is not a valid table."""
     try:
         with Path(path).open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             content = {name: archive[name] for name in ("format", "header", *ARRAYS)}
-    except (ValueError, KeyError, IndexError, EOFError, BadZipFile) as error:
+            counts = json.loads(str(archive["counts"])) if "counts" in archive else {}
+            labels, is_counted = counts.get("labels"), bool(counts.get("is_counted"))
+    except (ValueError, KeyError, IndexError, EOFError, AttributeError, BadZipFile) as error:
         raise _refused(path, "something else") from error
     _check_header(path, content["format"], content["header"])
     confidence, weight, correct, top = (content[name] for name in ARRAYS)
     bits = int(content["header"][1])
-    if not _is_table(confidence, weight, correct, top, bits):
+    is_whole = not is_counted or all((x == np.floor(x)).all() for x in (weight, correct))
+    if not is_whole or not _is_table(confidence, weight, correct, top, bits):
         raise _refused(path, "rows that cannot belong to a table")
-    return None if bits == NO_BITS else bits, confidence, weight, correct, top
+    own, exact = None if labels is None else tuple(labels), bits == NO_BITS
+    return FrameTally(confidence, weight, correct, top, None if exact else bits, is_counted, own)
 
 
 def _check_header(path: str | PathLike[str], name: AnyArray, header: AnyArray) -> None:

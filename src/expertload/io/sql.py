@@ -137,19 +137,19 @@ class _Text:
         return self.sql
 
     def _with(self, sign: str, other: object) -> _Text:
-        return _Text(f"{self} {sign} {self.say.lit(other)}", self.say)
+        return _Text(f"{self} {sign} {other}", self.say)
 
     def __ge__(self, other: object) -> _Text:
-        return self._with(">=", other)
+        return self._with(">=", self.say.lit(other))
 
     def __le__(self, other: object) -> _Text:
-        return self._with("<=", other)
+        return self._with("<=", self.say.lit(other))
 
     def __eq__(self, other: object) -> _Text:  # type: ignore[override]
         return self._with("=", other)
 
     def __add__(self, other: object) -> _Text:
-        return self._with("+", other)
+        return self._with("+", f"({other})" if " + " in str(other) else other)
 
     def __sub__(self, other: object) -> _Text:
         return _Text(f"({self})", self.say)._with("-", other)

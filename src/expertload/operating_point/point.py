@@ -246,7 +246,8 @@ class OperatingPoint(Policy):
         ----------
         y_proba : array-like of shape (n_cases, n_classes) or (n_cases,)
             Predicted probabilities. Columns must be in the same order as when the point was made;
-            only a frame whose columns are named after the classes may have another order.
+            only a frame whose columns are named after the classes may have another order. For a
+            lazy frame, and to keep its other columns, see `expertload.io.decide_frame`.
         confidence : array-like of shape (n_cases,), optional
             The confidence of each case. Required if the point was made with one, refused otherwise.
 

@@ -1,0 +1,44 @@
+"""`expertload policy sql POLICY`: a policy as a statement for a database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from expertload.cli.options import COLUMNS, Policy, load_policy, takes
+
+if TYPE_CHECKING:
+    from expertload.io import ColumnNames
+
+
+@takes(columns=COLUMNS.only("probabilities", "classes", "normalize", "confidence", "group"))
+def sql(
+    policy: Policy,
+    dialect: Annotated[
+        Literal["bigquery", "duckdb", "postgres", "snowflake", "spark"],
+        typer.Option(help="The database that will run it."),
+    ] = "duckdb",
+    table: Annotated[str, typer.Option(help="The table of new predictions.")] = "cases",
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Copy a column, for example an identifier. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    columns: ColumnNames,
+) -> None:
+    """Print a statement that decides new predictions where they are stored.
+
+    It decides as 'expertload decide --invalid delegate' does.
+    """
+    from expertload.io import policy_sql
+
+    typer.echo(
+        policy_sql(
+            load_policy(policy), dialect=dialect, table=table, keep=keep or (), names=columns
+        )
+    )
