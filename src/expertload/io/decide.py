@@ -270,11 +270,11 @@ class _Decider:
         if self.refuses and confidence.null_count:
             lacking = frame.filter(nw.col(rule.outputs["confidence"]).is_null())
             self._refuse(numbers, first_row, lacking[rule.outputs["why"]][0])
-        if first_row == 1 and columns.confidence is not None:  # a last batch may be a few extremes
-            known = to_numpy(confidence.drop_null())
-            check_scale(
-                policy.origin.confidence_quantiles, known, columns.confidence, self.source.where
-            )
+        sound = to_numpy(confidence.drop_null())
+        if first_row == 1 and columns.confidence is not None and len(sound):
+            # only the first batch: a last one may be a few extremes
+            known = policy.origin.confidence_quantiles
+            check_scale(known, sound, columns.confidence, self.source.where)
         made = rule.answered()
         if policy.origin.score is not None or columns.is_logits:
             made = self._computed(numbers, confidence, first_row)
