@@ -54,7 +54,7 @@ from expertload.operating_point.point import (
 __all__ = ["CertifiedCascade", "certify_cascade"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class CertifiedCascade:
     """Two thresholds in sequence, and one promise over both.
 
@@ -66,8 +66,8 @@ class CertifiedCascade:
     point : CertifiedPoint
         The counts and the tests of the cascade as one model; its ``threshold`` is a place in the
         order of cases, not a confidence.
-    target_accuracy, confidence_level : float
-        The promised accuracy, and the confidence of the promise.
+    confidence_level : float
+        The confidence of the promise.
     costs : tuple of float
         The prices of asking the small model, the large model and an expert about one case.
     """
@@ -75,9 +75,8 @@ class CertifiedCascade:
     small: OperatingPoint
     large: OperatingPoint
     point: CertifiedPoint
-    target_accuracy: float
     confidence_level: float
-    costs: tuple[float, float, float]
+    costs: tuple[float, ...]
 
     @property
     def is_certified(self) -> bool:
@@ -108,8 +107,8 @@ class CertifiedCascade:
             return self.point.guarantee
         return (
             f"{sure_that(self.confidence_level)} the accuracy among cases decided by either model "
-            f"is at least {at_least(self.target_accuracy)}. {self.point.conditions} The handover, "
-            "too, must have been fixed without looking at the labels of the calibration cases."
+            f"is at least {at_least(self.point.target_accuracy)}. {self.point.conditions} The "
+            "handover, too, must have been fixed without looking at the calibration labels."
         )
 
     def decide(self, small_proba: ArrayLike, large_proba: ArrayLike) -> Decisions:
@@ -166,7 +165,7 @@ def certify_cascade(
         The same calibration cases, in the same order, answered by each model; as in `certify`.
     handover : float or sequence of float
         Below this confidence the small model hands a case over to the large one. Fixed without
-        looking at the labels of these cases: a number that seems right, or one chosen on other
+        looking at the calibration labels: a number that seems right, or one chosen on other
         cases. If there are several, each is tested at its share of the level, and the cheapest
         that is certified is taken.
     target_accuracy : float
@@ -205,25 +204,18 @@ def certify_cascade(
     """
     handovers = as_floats(np.atleast_1d(np.asarray(handover)), "handover").tolist()
     _check_same_cases(small, large)
-    prices = _check_costs(costs)
+    if len(costs) != 3:
+        wanted = "must be the prices of the small model, the large model and an expert"
+        raise parameter_error("costs", wanted, costs, "pass (0.01, 0.2, 3.0), for example")
+    prices = tuple(check_positive(price, "costs", zero=True) for price in costs)
     level = check_fraction(confidence_level, "confidence_level", inclusive=False)
     share = 1 - (1 - level) / len(handovers)
     found = []
     for one in handovers:
-        point, thresholds = _certify_one(small, large, one, target_accuracy, share)
-        everyone = np.ones(len(small), dtype=np.bool_)
-        first = _stage(small, everyone, thresholds[0])
-        then = _stage(large, ~reaches(small.confidence, thresholds[0]), thresholds[1])
-        found.append(
-            CertifiedCascade(
-                small=first,
-                large=then,
-                point=point,
-                target_accuracy=point.target_accuracy,
-                confidence_level=level,
-                costs=prices,
-            )
-        )
+        point, (first, then) = _certify_one(small, large, one, target_accuracy, share)
+        handed = ~reaches(small.confidence, first)
+        stages = _stage(small, np.ones_like(handed), first), _stage(large, handed, then)
+        found.append(CertifiedCascade(*stages, point, level, prices))
     return min(found, key=lambda one: (not one.is_certified, one.mean_cost, one.large_share))
 
 
@@ -237,12 +229,8 @@ def _certify_one(
     confidence = np.empty(len(kept))
     confidence[kept], confidence[~kept] = place + len(below), other
     clusters = large.clusters if small.clusters is None else small.clusters
-    correct = np.where(kept, small.correct, large.correct)
-    point = certify(
-        Cases(correct, confidence, clusters=clusters),
-        target_accuracy=target,
-        confidence_level=level,
-    )
+    cases = Cases(np.where(kept, small.correct, large.correct), confidence, clusters=clusters)
+    point = certify(cases, target_accuracy=target, confidence_level=level)
     if point.threshold == math.inf:
         return point, (math.inf, math.inf)
     row = int(point.threshold)
@@ -276,11 +264,3 @@ def _check_same_cases(small: Cases, large: Cases) -> None:
     if differ.any():
         wanted, got = "must have the same true labels as 'small'", f"{differ.sum()} others"
         raise parameter_error("large", wanted, got, "put both in the same order")
-
-
-def _check_costs(costs: Sequence[float]) -> tuple[float, float, float]:
-    if len(costs) != 3:
-        wanted = "must be the prices of the small model, the large model and an expert"
-        raise parameter_error("costs", wanted, costs, "pass (0.01, 0.2, 3.0), for example")
-    small, large, expert = (check_positive(price, "costs", zero=True) for price in costs)
-    return small, large, expert
