@@ -102,12 +102,20 @@ def read_annotations(
     ...     readings_of(read_annotations(file))
     Readings(n=1, cases=1, readers=1, labels=('cat',))
     """
-    where, items = Path(path).name, _items(Path(path))
-    read = _argilla_rows if items and "responses" in items[0] else _label_studio_rows
+    where = Path(path).name
     try:
+        items: list[dict[str, Any]] = json.loads(Path(path).read_text(encoding="utf-8"))
+        is_argilla = len(items) > 0 and "responses" in items[0]
+        read = _argilla_rows if is_argilla else _label_studio_rows
         found = [(_case_of(item), list(read(item))) for item in items]
+    except FileNotFoundError:
+        raise DataNotFoundError(f"There is no file {path}.") from None
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise _not_an_export(where, f"{type(error).__name__} ({error})") from error
+        raise FileFormatError(
+            f"{where} must be a JSON list of Label Studio's tasks or Argilla's records. Got "
+            f"{type(error).__name__}: {error}. Hint: export as JSON (not JSON-MIN), or with "
+            "dataset.records.to_json."
+        ) from error
     names = sorted({row.question for _, rows in found for row in rows})
     wanted = question or (names[0] if names else None)
     if (question is None and len(names) > 1) or wanted not in (*names, None):
@@ -190,25 +198,6 @@ def _one(choices: list[Any], where: str) -> str:
             "single-choice questions can be read."
         )
     return str(choices[0])
-
-
-def _items(path: Path) -> list[dict[str, Any]]:
-    try:
-        items = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataNotFoundError(f"There is no file {path}.") from None
-    except ValueError as error:
-        raise _not_an_export(path.name, str(error)) from error
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise _not_an_export(path.name, "something else")
-    return items
-
-
-def _not_an_export(where: str, got: str) -> FileFormatError:
-    return FileFormatError(
-        f"{where} must be a JSON list of Label Studio's tasks or Argilla's records. Got {got}. "
-        "Hint: export as JSON (not JSON-MIN), or with dataset.records.to_json."
-    )
 
 
 # ------------------------------------------------------------------ Label Studio
