@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from sqlalchemy import event, select
 
+from expertload import Cases, certify
 from expertload.desk.store.tables import cases, decisions, monitors, policies, readings
 from expertload.desk.watch import policies as watch_policies
+from expertload.desk.watch import recertify as recertifying
 from expertload.desk.watch.policies import activate, look_back, void_case, withdraw
-from expertload.desk.watch.quality import blind_labels, blind_sample_size, recertify
+from expertload.desk.watch.quality import blind_labels, blind_sample_size
+from expertload.desk.watch.recertify import recertify
 from expertload.desk.watch.state import (
     capacity_of,
     load_shift,
@@ -20,6 +25,7 @@ from expertload.desk.watch.state import (
     waiting_probability,
 )
 from expertload.exceptions import DeskRefusedError
+from expertload.monitoring import ChallengerMonitor
 from expertload.operating_point import from_json
 from tests.desk.invariants import check_all
 from tests.desk.test_watch import read_all
@@ -127,17 +133,22 @@ def stream(world, n, rng, prefix="case", wrong_below=0.8, **more):
     return truth
 
 
+@pytest.fixture(autouse=True)
+def short_pilot(monkeypatch):
+    monkeypatch.setattr(recertifying, "PILOT", 20)
+
+
 @pytest.mark.slow
 def test_a_policy_is_certified_from_blind_labels(world):
     world.with_rules(certify_share=1.0)
     truth = stream(world, 150, np.random.default_rng(0))
-    with pytest.raises(DeskRefusedError, match="still wait for a reading"):
+    with pytest.raises(DeskRefusedError, match="from 130 cases .*, 130 of them still open"):
         world.desk.write(recertify, target_accuracy=0.85)
     read_all(world, truth.__getitem__)
-    with pytest.raises(DeskRefusedError, match="Nothing is certified"):
+    with pytest.raises(DeskRefusedError, match="not shown yet that an accuracy of 0.9999 is kept"):
         world.desk.write(recertify, target_accuracy=0.9999)
-    with pytest.raises(DeskRefusedError, match="Only 0 case"):
-        world.desk.write(recertify, target_accuracy=0.85, until=world.clock.now)
+    with pytest.raises(DeskRefusedError, match="0 of the first 20 cases"):
+        world.desk.write(recertify, target_accuracy=0.85, model="another")
     number = world.desk.write(recertify, target_accuracy=0.85)
     (policy,) = world.rows(select(policies))
     assert (policy.state, policy.source) == ("draft", "recertified")
@@ -184,14 +195,15 @@ def test_cases_that_raised_the_alarm_certify_nothing(world):
 def test_cases_of_a_cluster_are_certified_together(world):
     """All cases are labelled, so the promise is about one case of each patient."""
     world.with_rules(certify_share=1.0)
-    batch = [sent(f"case-{i}", cluster=f"patient-{i % 40}") for i in range(120)]
-    world.send(*batch, sent("alone"))
+    pilot = [sent(f"a-{i}", cluster=f"patient-{i % 40}") for i in range(20)]
+    batch = [sent(f"case-{i}", cluster=f"patient-{i % 40}") for i in range(100)]
+    world.send(*pilot, *batch, sent("alone"))
     check_size(world)
     read_all(world, lambda key: "cat")
     check_size(world)
     sample = world.desk.read(blind_labels)
     assert (sample.rate, len(sample.keys), len(set(sample.clusters))) == (1.0, 121, 41)
-    number = world.desk.write(recertify, target_accuracy=0.9)
+    number = world.desk.write(recertify, target_accuracy=0.8)
     (policy,) = world.rows(select(policies))
     point = from_json(policy.document)
     assert (number, point.clusters, point.n_cases) == (1, "one_case_each", 41)
@@ -210,7 +222,7 @@ def test_large_clusters_count_for_all_their_cases(world):
     world.activate()
     world.send(*(sent(key, cluster=cluster) for key, (_, cluster) in truth.items()))
     read_all(world, lambda key: truth[key][0])
-    with pytest.raises(DeskRefusedError, match="Nothing is certified"):
+    with pytest.raises(DeskRefusedError, match="not shown yet"):
         world.desk.write(recertify, target_accuracy=0.9)
 
 
@@ -259,8 +271,37 @@ def test_an_answer_outside_the_models_classes_is_an_error_of_the_model(world):
     rng = np.random.default_rng(3)
     truth = stream(world, 150, rng)
     read_all(world, lambda key: "cow" if truth[key] == "dog" else "cat")
-    number = world.desk.write(recertify, target_accuracy=0.85)
+    number = world.desk.write(recertify, target_accuracy=0.75)
     assert number == 1
+
+
+@pytest.mark.simulation
+def test_tried_again_and_again_it_certifies_no_more_often_than_it_may():
+    """One-shot certificates of the same streams, tried as often, are the control: they fail."""
+    rng = np.random.default_rng(5)
+    streams, tries, n = 120, 12, 600
+    wrong = rng.random((streams, n)) < 0.1001
+    confidence = rng.random((streams, n))
+    thresholds = np.arange(0.05, 1, 0.05)
+    looks = np.linspace(50, n, tries).astype(int)
+    by_stream = one_shot = 0
+    for errors, scores in zip(wrong, confidence, strict=True):
+        monitor = ChallengerMonitor(target_accuracy=0.9, thresholds=thresholds)
+        shown = [monitor.update(*part).is_certified for part in parts(scores, ~errors, looks)]
+        by_stream += any(shown)
+        one_shot += any(
+            certify(
+                Cases.from_correctness(~errors[:k], scores[:k]), target_accuracy=0.9
+            ).is_certified
+            for k in looks
+        )
+    assert by_stream <= binom.ppf(0.999, streams, 0.05)
+    assert one_shot > binom.ppf(0.999, streams, 0.05)
+
+
+def parts(scores, correct, looks):
+    edges = [0, *looks]
+    return [(scores[a:b], correct[a:b]) for a, b in pairwise(edges)]
 
 
 # ------------------------------------------------------------------ capacity

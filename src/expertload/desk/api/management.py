@@ -16,8 +16,9 @@ from expertload.desk.intake.routing import read_policy
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.trail.export import Format, export_bytes
 from expertload.desk.trail.webhooks import add_webhook, end_webhook, send_again
-from expertload.desk.watch import policies, quality
+from expertload.desk.watch import policies
 from expertload.desk.watch.anew import decide_all_waiting
+from expertload.desk.watch.recertify import recertify
 from expertload.desk.watch.state import state_of
 from expertload.exceptions import DeskRefusedError
 
@@ -123,12 +124,10 @@ class LookBackBody(BaseModel, extra="forbid"):
 
 
 class RecertifyBody(BaseModel, extra="forbid"):
-    """What to promise, and the period from which blind labels are used."""
+    """What to promise, and for which model."""
 
     target_accuracy: Annotated[float, Field(gt=0, lt=1)]
     confidence_level: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    since: Seconds = 0
-    until: Seconds | None = None
     model: Text | None = None
 
 
@@ -151,13 +150,11 @@ async def again(body: LookBackBody, request: Request) -> dict[str, int]:
 
 @manager.post("/recertify", status_code=201, summary="A new draft from blind labels")
 async def certify_again(body: RecertifyBody, request: Request) -> dict[str, int]:
-    """Certify on the fair sample of a period; the policy is a draft until it is activated."""
+    """Certify by the evidence so far; the policy is a draft until it is activated."""
     number = await desk_of(request).awrite(
-        quality.recertify,
+        recertify,
         target_accuracy=body.target_accuracy,
         confidence_level=body.confidence_level,
-        since=int(body.since * 1e6),
-        until=None if body.until is None else int(body.until * 1e6),
         model=body.model,
     )
     return {"policy": number}

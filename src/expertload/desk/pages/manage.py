@@ -24,6 +24,7 @@ from expertload.desk.trail.chain import Verdict, read_changes, verify
 from expertload.desk.trail.export import Format
 from expertload.desk.watch import policies, quality
 from expertload.desk.watch.anew import decide_all_waiting
+from expertload.desk.watch.recertify import recertify
 from expertload.exceptions import DeskRefusedError
 
 router = APIRouter()
@@ -123,9 +124,7 @@ async def certify_again(
 ) -> Response:
     """Certify a new policy from blind labels."""
     desk = desk_of(request)
-    await desk.awrite(
-        quality.recertify, target_accuracy=target_accuracy, confidence_level=confidence_level
-    )
+    await desk.awrite(recertify, target_accuracy=target_accuracy, confidence_level=confidence_level)
     return go("/manage/policies?notice=certified")
 
 

@@ -248,7 +248,9 @@ _MISSING = f"""
 """
 
 
-def count_cases(monitor: ChallengerMonitor, rows: list[Seen], accepted_now: list[bool]) -> None:
+def count_cases(
+    monitor: ChallengerMonitor, rows: list[Seen], accepted_now: list[bool] | bool
+) -> None:
     """Count cases in their order; without a cluster, a case is its own."""
     if not rows:
         return

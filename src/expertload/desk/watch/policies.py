@@ -26,6 +26,7 @@ from expertload.desk.store.tables import (
     policies,
     projects,
     readings,
+    shadows,
 )
 from expertload.desk.trail.webhooks import announce
 from expertload.exceptions import DeskRefusedError
@@ -259,12 +260,18 @@ def erase(transaction: Transaction, key: str) -> bool:
             "conflict", "Somebody still has to read this case.", "void it first, or wait."
         )
     body = transaction.first(select(bodies.c.content).where(bodies.c.id == case.id))
-    if case.probabilities is None and (body is None or body.content == ERASED):
+    beside = select(shadows.c.id).filter_by(case_id=case.id)
+    kept = transaction.values(beside.where(shadows.c.probabilities.is_not(None)))
+    if case.probabilities is None and not kept and (body is None or body.content == ERASED):
         return False
     event = transaction.event("case.erased", case_id=case.id)
     without = update(cases).where(cases.c.id == case.id).values(probabilities=None)
     transaction.connection.execute(without)
     event.note(cases, case.id, {"probabilities_sha256": None})
+    for shadow in kept:
+        erased = update(shadows).where(shadows.c.id == shadow).values(probabilities=None)
+        transaction.connection.execute(erased)
+        event.note(shadows, shadow, {"probabilities_sha256": None})
     if body is not None:
         shown = {"kind": "text", "media_type": "text/plain; charset=utf-8"}
         digest = hashlib.sha256(ERASED).hexdigest()

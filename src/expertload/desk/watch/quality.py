@@ -28,10 +28,8 @@ from expertload.desk.intake.sampling import is_set_apart
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import answers, cases, decisions, monitors, projects
 from expertload.desk.trail.webhooks import announce
-from expertload.desk.watch.policies import add_policy, find_policy, withdraw
-from expertload.exceptions import DeskRefusedError
+from expertload.desk.watch.policies import find_policy, withdraw
 from expertload.monitoring import Capital, accuracy_bets, accuracy_lower_bound, advance, start
-from expertload.operating_point import CertifiedPoint, certify
 
 # On PostgreSQL, transactions may commit in another order than their cases are numbered. So only
 # audits that are older than any running transaction are stored as settled.
@@ -296,80 +294,3 @@ def _fair_sample(
         conditions.append(cases.c.model == model)
     rate = transaction.connection.execute(select(func.min(cases.c.rate)).where(*conditions))
     return _FairSample(tuple(conditions), rate.scalar() or 0.0)
-
-
-def recertify(
-    transaction: Transaction,
-    *,
-    target_accuracy: float,
-    confidence_level: float = 0.95,
-    since: int = 0,
-    until: int | None = None,
-    model: str | None = None,
-) -> int:
-    """Certify on what is set apart of a period and store the policy as a draft; return its number.
-
-    Cases of one cluster are not independent. If all cases were labelled, the promise is about one
-    case of each cluster; of a sample, about all cases of new clusters.
-
-    Parameters
-    ----------
-    transaction : Transaction
-        A transaction for writing.
-    target_accuracy, confidence_level : float
-        As in `expertload.operating_point.certify`.
-    since, until : int
-        The period, in microseconds since 1970.
-    model : str, optional
-        Use only cases of this model. The policy then applies only to this model.
-    """
-    sample = blind_labels(transaction, since=since, until=until, model=model)
-    if sample.n_open:
-        raise DeskRefusedError(
-            "still_open",
-            f"{sample.n_open} case(s) of the sample still wait for a reading. Without them, the "
-            "sample would not be fair.",
-            "read them first, or choose a period that ends before the first of them.",
-        )
-    point = _certified(sample, target_accuracy, confidence_level, model)
-    return add_policy(transaction, point.to_json(), source="recertified")
-
-
-def _certified(
-    sample: BlindLabels, target: float, level: float, model: str | None
-) -> CertifiedPoint:
-    classes = sorted({name for each in sample.probabilities for name in each})
-    clusters = sample.clusters or sample.keys
-    rows = [
-        (label, [each.get(name) for name in classes], cluster)
-        for label, each, cluster in zip(sample.labels, sample.probabilities, clusters, strict=True)
-    ]
-    # Cases that lack the probability of a class are left out: the policy would never decide them.
-    usable = [each for each in rows if None not in each[1]]
-    if len(usable) < 2 or len(classes) < 2:
-        raise DeskRefusedError(
-            "too_few",
-            f"Only {len(usable)} case(s) have a blind label and probabilities.",
-            "read more cases, or choose a longer period.",
-        )
-    proba = np.array([row for _, row, _ in usable], dtype=np.float64)
-    known = set(classes)
-    # If the experts' answer is not a class of the model, every prediction is wrong. So the label
-    # becomes the class that the model finds least likely.
-    labels = [
-        label if label in known else classes[int(row.argmin())]
-        for (label, *_), row in zip(usable, proba, strict=True)
-    ]
-    point = certify(
-        np.array(labels),
-        proba,
-        target_accuracy=target,
-        confidence_level=level,
-        labels=classes,
-        clusters=None if sample.clusters is None else [cluster for *_, cluster in usable],
-        cluster_promise="one_case_each" if sample.rate == 1 else "all_cases",
-        model_name=model,
-    )
-    if not point.is_certified:
-        raise DeskRefusedError("not_certified", point.guarantee)
-    return point
