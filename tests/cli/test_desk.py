@@ -39,3 +39,20 @@ def test_an_address_of_another_database_is_no_folder(run, tmp_path, command):
     said = run("desk", command, "--database", "sqlite:///desk.db", code=1).stderr
     assert "must be a postgresql:// address" in said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_links_lead_to_where_the_desk_was_served(run, tmp_path, monkeypatch):
+    def link(*options):
+        said = run("desk", "user", "add", f"ann {len(options)}", "--role", "reader", *options)
+        return said.stdout.splitlines()[-1].partition("/welcome/")[0]
+
+    desk = ("--data", tmp_path / "desk")
+    monkeypatch.setattr("expertload.desk.app.serve", lambda app, listening: None)
+    assert link(*desk) == "http://127.0.0.1:8765"
+    run("desk", "serve", *desk, "--port", 0)
+    assert link(*desk, "--role", "auditor") == (tmp_path / "desk" / "address.txt").read_text()
+    assert (
+        link(*desk, "--address", "https://desk.test/", "--role", "auditor") == "https://desk.test"
+    )
+    monkeypatch.setenv("EXPERTLOAD_DESK_ADDRESS", "https://env.test")
+    assert link(*desk, *("--role", "auditor") * 3) == "https://env.test"

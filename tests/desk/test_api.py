@@ -36,6 +36,9 @@ def test_one_case(call):
         "cat",
         "above_threshold",
     )
+    for role in ("manager", "auditor"):
+        assert call("GET", "/api/cases/a", role).json() == shown
+    assert call("GET", "/api/cases/a", "reader").status_code == 403
     assert call("GET", "/api/cases/b", "api").status_code == 404
 
 

@@ -47,6 +47,17 @@ def labels(world) -> list[str]:
 # ------------------------------------------------------------------ reading
 
 
+def test_a_phone_shows_a_long_text_to_its_end(served):
+    """A text in a box that scrolls by itself looks complete although its end is hidden."""
+    content = "\n".join(f"line {i}" for i in range(200))
+    served.send(sent("long", body={"kind": "text", "content": content}))
+    tab = Tab(served, "ann", "reader", width=360, height=640).go()
+    tab.click("Take it")
+    inner = "box => [box.scrollHeight, box.clientHeight]"
+    whole, shown = tab.page.locator(".paper").evaluate(inner)
+    assert whole == shown > 3_000
+
+
 def test_a_reader_needs_no_mouse(served):
     served.with_rules(classes=("cat", "dog", "owl"), undo_seconds=60)
     served.send(*(image(f"case-{i}") for i in range(4)))

@@ -55,6 +55,7 @@ def test_what_is_pressed_twice_answers_one_case(served, by):
         else:
             tab.press("1")
         expect(tab.page).to_have_title("Case case-1 · expertload desk")
+    expect(tab.page.locator("#too-soon")).to_contain_text("Look, and answer again")
     tab.page.wait_for_timeout(200)
     assert n_answers(served) == 1
     tab.look()

@@ -18,7 +18,9 @@ from expertload import __version__
 from expertload.cli import (
     decide,
     desk,
+    desk_access,
     desk_demo,
+    desk_send,
     evaluate,
     lab_evaluate,
     lab_lower_load,
@@ -146,6 +148,7 @@ _desk = _group(
     "Run the desk: cases, experts, and a monitored promise.",
     {
         "demo": desk_demo.demo,
+        "send": desk_send.send,
         "serve": desk.serve,
         "rules": desk.rules,
         "backup": desk.backup,
@@ -157,9 +160,9 @@ _desk = _group(
     },
 )
 _tokens: _Commands = {
-    "add": desk.add_token,
-    "list": desk.list_tokens,
-    "revoke": desk.revoke_token,
+    "add": desk_access.add_token,
+    "list": desk_access.list_tokens,
+    "revoke": desk_access.revoke_token,
 }
 _group(_desk, "token", "Give programs access: bearer tokens.", _tokens)
 _policies: _Commands = {
@@ -169,12 +172,12 @@ _policies: _Commands = {
 }
 _group(_desk, "policy", "Activate or withdraw certified policies.", _policies)
 _users: _Commands = {
-    "add": desk.add_user,
-    "list": desk.list_users,
-    "link": desk.link_user,
-    "away": desk.away_user,
-    "disable": desk.disable_user,
-    "enable": desk.enable_user,
+    "add": desk_access.add_user,
+    "list": desk_access.list_users,
+    "link": desk_access.link_user,
+    "away": desk_access.away_user,
+    "disable": desk_access.disable_user,
+    "enable": desk_access.enable_user,
 }
 _group(_desk, "user", "Give people access, or end it.", _users)
 

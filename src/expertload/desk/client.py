@@ -11,7 +11,6 @@ import random
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from expertload._check import require_extra
@@ -21,6 +20,7 @@ __all__ = ["DeskClient", "SentOutcome"]
 
 RETRIED_STATUSES = {408, 425, 429, 500, 502, 503, 504}
 MOST_CASES = 5_000
+MOST_BYTES = 30_000_000  # of a request; one with a large image may have more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,9 +129,19 @@ class DeskClient:
     ) -> Iterator[SentOutcome]:
         if not 1 <= batch_size <= MOST_CASES:
             raise ParameterError(f"'batch_size' must be from 1 to {MOST_CASES}. Got {batch_size}.")
-        waiting = iter(lines)
-        while batch := list(islice(waiting, batch_size)):
-            yield from self._send_batch(path, batch)
+        keys: list[str] = []
+        content: list[str] = []
+        size = 0
+        for each in lines:
+            line = json.dumps(each) + "\n"
+            if keys and (len(keys) == batch_size or size + len(line) > MOST_BYTES):
+                yield from self._send_batch(path, keys, "".join(content))
+                keys, content, size = [], [], 0
+            keys.append(str(each.get("key")))
+            content.append(line)
+            size += len(line)
+        if keys:
+            yield from self._send_batch(path, keys, "".join(content))
 
     def find(self, key: str) -> dict[str, Any]:
         """Return the status of a case and all decisions about it."""
@@ -144,9 +154,7 @@ class DeskClient:
         case: dict[str, Any] = answer.json()
         return case
 
-    def _send_batch(self, path: str, batch: list[dict[str, Any]]) -> list[SentOutcome]:
-        content = "".join(json.dumps(case) + "\n" for case in batch)
-        keys = [str(case.get("key")) for case in batch]
+    def _send_batch(self, path: str, keys: list[str], content: str) -> list[SentOutcome]:
         problem = "the desk did not answer"
         for attempt in range(self._attempts):
             if attempt:

@@ -227,7 +227,9 @@ def _write_lines(results: list[Result], read: list[SentCase | DeskRefusedError])
 
 @router.get("/{key:path}", summary="What became of a case")
 async def show(
-    key: str, request: Request, sender: Annotated[Principal, Depends(needs("api"))]
+    key: str,
+    request: Request,
+    sender: Annotated[Principal, Depends(needs("api", "manager", "auditor"))],
 ) -> dict[str, Any]:
     """Return a case's status, its label, and all decisions that led to it."""
     return await desk_of(request).aread(_show, key)

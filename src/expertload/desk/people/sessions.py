@@ -55,7 +55,8 @@ def hash_password(password: str) -> str:
     """Return what is stored for a password: the parameters, the salt and the digest."""
     if not SHORTEST <= len(password) <= LONGEST:
         raise DeskRefusedError(
-            "bad_password", f"A password must have {SHORTEST} to {LONGEST} characters."
+            "bad_password",
+            f"A password must have {SHORTEST} to {LONGEST} characters. Got {len(password)}.",
         )
     salt = secrets.token_bytes(16)
     return _written(salt, _stretched(password, salt, COST, BLOCK, LANES))

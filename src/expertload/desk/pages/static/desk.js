@@ -202,7 +202,10 @@ document.addEventListener("DOMContentLoaded", () => {
   const shown = performance.now();
   document.addEventListener("submit", (event) => {
     // What is pressed twice must not answer the next case too, which nobody has seen yet.
-    if (event.target.id === "answer" && event.timeStamp - shown < 300) event.preventDefault();
+    if (event.target.id === "answer" && event.timeStamp - shown < 300) {
+      event.preventDefault();
+      document.getElementById("too-soon").textContent = "Not taken: this case had only just appeared. Look, and answer again.";
+    }
     if (!event.defaultPrevented) setTimeout(() => { for (const button of all("button", event.target)) button.disabled = true; });
   });
   addEventListener("pageshow", () => { for (const button of all("button:disabled")) button.disabled = false; });
