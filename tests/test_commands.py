@@ -32,6 +32,7 @@ ELSEWHERE = {
     "lab data fetch": "needs the network: tests/lab/data/test_fetch.py",
     "desk demo": "runs until it is stopped: tests/desk/test_demo.py",
     "desk serve": "runs until it is stopped: tests/desk/test_faults.py",
+    "desk send": "needs a server: tests/desk/test_send_file.py",
     "desk erase": "needs a case: tests/desk/test_trail.py",
     "desk restore": "needs PostgreSQL on the page: tests/desk/test_migrations.py",
 }

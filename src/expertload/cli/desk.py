@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -154,13 +155,14 @@ def serve(
         with listen(host, port) as listening:
             name = f"[{host}]" if ":" in host else host
             address = f"http://{name}:{listening.getsockname()[1]}"
+            reached_at = os.environ.get("EXPERTLOAD_DESK_ADDRESS", address).rstrip("/")
             if data is not None:
-                write_atomically(data / SERVED_AT, address)
+                write_atomically(data / SERVED_AT, reached_at)
             console(stderr=True).print(f"The desk is at {address} (Ctrl-C ends it).", markup=False)
             # Behind a proxy, nobody needs a link: 'desk user add' adds the first manager.
             needs_link = passwords and proxy is None
             if needs_link and (secret := desk.write(first_link)) is not None:
-                link = f"{address}/welcome/{secret}"
+                link = f"{reached_at}/welcome/{secret}"
                 typer.echo(f"Sign in as '{FIRST}' with this link, which works once: {link}")
             app = create_app(desk, proxy=proxy, provider=provider, passwords=passwords)
             serve_on(app, listening)
