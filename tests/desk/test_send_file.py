@@ -93,6 +93,13 @@ def test_a_file_that_lacks_something_is_refused(served, tmp_path, content):
     assert n_stored(served) == 0
 
 
+def test_without_a_token_it_says_where_to_get_one(file, monkeypatch):
+    monkeypatch.delenv("EXPERTLOAD_DESK_TOKEN", raising=False)
+    done = CliRunner().invoke(app, ["desk", "send", str(file)])
+    assert done.exit_code == 2
+    assert "EXPERTLOAD_DESK_TOKEN" in done.output
+
+
 def test_what_is_refused_or_not_sent_ends_with_an_error(served, file, monkeypatch):
     send(served, file)
     file.write_text(file.read_text().replace("0.6,0.4", "0.7,0.3"))

@@ -33,10 +33,10 @@ def send(
         typer.Option(
             metavar="TOKEN",
             envvar="EXPERTLOAD_DESK_TOKEN",
-            help="A token with the role api.",
+            help="A token with the role api; the variable keeps it out of the shell's history.",
             show_default=False,
         ),
-    ],
+    ] = "",
     address: Annotated[str, typer.Option(metavar="URL", help="The desk's address.")] = HERE,
     model: Annotated[
         str | None,
@@ -67,6 +67,11 @@ def send(
     """
     if text is not None and image is not None:
         raise typer.BadParameter("Readers see either --text or --image.")
+    if not token:
+        raise typer.BadParameter(
+            "A desk needs a token with the role api. Hint: set EXPERTLOAD_DESK_TOKEN to what "
+            "'expertload desk token add' printed."
+        )
     from expertload.desk.client import DeskClient
 
     seen = ("text", text) if text is not None else ("image", image)
