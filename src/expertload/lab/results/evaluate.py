@@ -128,10 +128,8 @@ def evaluate_runs(
     }
     ensemble = None
     if len(runs) > 1:
-        proba = (
-            _mean([run.validation_proba for run in runs]),
-            _mean([run.test_proba for run in runs]),
-        )
+        both = [(run.validation_proba, run.test_proba) for run in runs]
+        proba: Pair = tuple(np.mean(parts, axis=0) for parts in zip(*both, strict=True))
         labels = runs[0].validation[1], runs[0].test[1]
         together = _side_by_side([own for own in features if own is not None])
         ensemble = _evaluate(
@@ -260,11 +258,6 @@ def _evaluate(
         "test_calibrated": evaluate_probabilities(labels[1], fitted.transform(inputs[1]), targets),
         "calibrator": calibrator,
     }
-
-
-def _mean(parts: Sequence[FloatArray]) -> FloatArray:
-    mean: FloatArray = np.mean(parts, axis=0)
-    return mean
 
 
 def _side_by_side(parts: Sequence[Pair]) -> Pair | None:
