@@ -162,41 +162,32 @@ class Sharpness:
     @contextmanager
     def climbed(self) -> Iterator[None]:
         """Move up the gradient of the first pass, and clear the gradients for the second."""
-        moved = [p for p in self.network.parameters() if p.grad is not None]
-        before = [p.detach().clone() for p in moved]
-        remembered = {k: v.clone() for k, v in self.loss.state_dict().items()}
+        moved = [(p, p.grad) for p in self.network.parameters() if p.grad is not None]
         after = generator_state(self.device)
-        gradients = [p.grad for p in moved if p.grad is not None]
-        norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients])
+        norms = torch.stack([torch.linalg.vector_norm(gradient) for _, gradient in moved])
         length = torch.linalg.vector_norm(norms).clamp_min(1e-12)
-        with torch.no_grad():
-            for parameter, gradient in zip(moved, gradients, strict=True):
-                parameter.add_(gradient * (self.rho / length))
-                parameter.grad = None
-        restore_generator(self._random, self.device)
-        try:
-            with _statistics_kept(self.network):
-                yield
-        finally:
-            restore_generator(after, self.device)
-            self.loss.load_state_dict(remembered)
+        # The second pass changes neither weights, nor statistics of batch normalisation, nor the
+        # memory of a loss.
+        with _state_kept(self.network), _state_kept(self.loss):
             with torch.no_grad():
-                for parameter, value in zip(moved, before, strict=True):
-                    parameter.copy_(value)
+                for parameter, gradient in moved:
+                    parameter.add_(gradient * (self.rho / length))
+                    parameter.grad = None
+            restore_generator(self._random, self.device)
+            try:
+                yield
+            finally:
+                restore_generator(after, self.device)
 
 
 @contextmanager
-def _statistics_kept(network: nn.Module) -> Iterator[None]:
-    """Let batch normalisation use a batch without updating its statistics."""
-    layers = [layer for layer in network.modules() if isinstance(layer, _BatchNorm)]
-    kept = [{name: b.clone() for name, b in layer.named_buffers()} for layer in layers]
+def _state_kept(module: nn.Module) -> Iterator[None]:
+    """Restore weights and buffers afterwards."""
+    kept = {name: value.clone() for name, value in module.state_dict().items()}
     try:
         yield
     finally:
-        with torch.no_grad():
-            for layer, buffers in zip(layers, kept, strict=True):
-                for name, buffer in layer.named_buffers():
-                    buffer.copy_(buffers[name])
+        module.load_state_dict(kept)
 
 
 MOST_BATCHES = 50  # batches to measure statistics on; more would hardly change them
@@ -255,17 +246,16 @@ class WeightAverage:
         forward : callable
             The forward pass of the network, including its wrappers.
         """
-        own = {name: tensor.clone() for name, tensor in self.network.state_dict().items()}
         was_training = self.network.training
-        try:
+        with _state_kept(self.network):
             self.network.load_state_dict(self.state)
             _measure_statistics(self.network, batches, forward)
             self._average.module.load_state_dict(self.network.state_dict())
             self.network.eval()
-            yield
-        finally:
-            self.network.load_state_dict(own)
-            self.network.train(was_training)
+            try:
+                yield
+            finally:
+                self.network.train(was_training)
 
     def resume(self, state: Mapping[str, Tensor], count: int) -> None:
         """Restore `state` and `count`."""
