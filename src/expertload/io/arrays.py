@@ -283,17 +283,6 @@ def joined(parts: list[Any]) -> Any:
     return pa.chunked_array(parts) if parts else pa.array([], pa.string())
 
 
-def numbered(part: Any, texts: Sequence[str], column: str, where: str) -> Any:
-    """Return numbers of texts, which start at 1, as a dictionary-encoded array."""
-    pa = require_extra("pyarrow", "frames", "Reading files of predictions")
-    if part.null_count:
-        raise FileFormatError(
-            f"{where} changed while it was read: the column '{column}' has new text. Hint: try "
-            "again when no program writes to the file."
-        )
-    return pa.DictionaryArray.from_arrays(to_numpy(part) - 1, pa.array(texts, pa.string()))
-
-
 def coded_column(parts: list[Any]) -> Coded:
     """Return a column from its dictionary-encoded parts; None is one more value if some miss."""
     if not parts:

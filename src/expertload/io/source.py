@@ -28,7 +28,6 @@ from expertload.io.arrays import (
     Table,
     coded_column,
     joined,
-    numbered,
     to_numpy,
 )
 from expertload.io.engine import (
@@ -43,7 +42,6 @@ from expertload.io.engine import (
     number_in_text,
     parts_of,
     quoted,
-    text_of,
     why_refused,
 )
 from expertload.io.files import FileOptions, OpenedFile, resolve_file, resolve_files
@@ -51,8 +49,6 @@ from expertload.io.formats import Reader, check_distinct_names, reader_of
 from expertload.io.judgements import Judgements
 from expertload.io.values import Coded
 
-# Codes from 1 on that fit into one byte, and the rows in which texts are counted first.
-FEW, SAMPLE = 255, 20_000
 QUERY_SECONDS = 3_600.0
 # Types that numpy has too; other types become text as DuckDB writes it, or doubles.
 PLAIN = {
@@ -180,22 +176,16 @@ class TableSource(Source):
         self, names: Sequence[str], numbers: Sequence[str], coded: Sequence[str]
     ) -> tuple[Table, dict[str, Coded]]:
         """Return some columns whole, and those of few distinct values coded."""
-        few = {name: self._few_texts(name) for name in coded if name not in names}
         asked = tuple(dict.fromkeys((*names, *coded)))
         parts: dict[str, list[Any]] = {name: [] for name in names}
         codes: dict[str, list[Any]] = {name: [] for name in coded}
         texts = [n for n in asked if n not in numbers]
-        for some, others in self.batches(texts, numbers, few=few):
+        for some, others in self.batches(texts, numbers):
             batch = {**some, **others}
             for name in names:
                 parts[name].append(batch[name])
             for name in coded:  # as they arrive, so that the text is not kept
-                known = few.get(name)
-                codes[name].append(
-                    batch[name].dictionary_encode()
-                    if not known
-                    else numbered(batch[name], known, name, self.where)
-                )
+                codes[name].append(batch[name].dictionary_encode())
         with self._explained_errors():  # a damaged file may claim more rows than fit into memory
             table = {name: to_numpy(joined(parts.pop(name))) for name in names}
         for name in numbers:
@@ -210,19 +200,10 @@ class TableSource(Source):
         *,
         size: int = BATCH,
         typed: Sequence[str] = (),
-        few: Mapping[str, Sequence[str]] | None = None,
     ) -> Iterator[tuple[Batch, Batch]]:
-        """Yield Arrow arrays; that no row was lost is known at the end.
-
-        Columns of `few` texts arrive as numbers from 1 on: DuckDB looks up each text of the
-        dictionary of a Parquet file once, instead of writing out the text of every row.
-        """
+        """Yield Arrow arrays; that no row was lost is known at the end."""
         self._check_whole(numbers)
         own = {name: quoted(name) for name in typed if name in self._portable}
-        for name, texts in (few or {}).items():
-            if texts:
-                listed = ", ".join(map(text_of, texts))
-                own[name] = f"CAST(list_position([{listed}], {quoted(name)}) AS UTINYINT)"
         plain = [own.get(name) or self._expression(name, False) for name in names]
         wanted = [*plain, *(self._expression(name, True) for name in numbers)]
         only_numbers = [name for name in numbers if name not in names]
@@ -237,22 +218,6 @@ class TableSource(Source):
                 dict(zip(numbers, columns[len(plain) :], strict=True)),
             )
         self._check_rows(n_rows)
-
-    def _few_texts(self, name: str) -> list[str]:
-        """Return the distinct texts of a column of a Parquet file, if they are few; else none."""
-        is_text = self.types[name] == "VARCHAR" and name not in self._parts
-        if self._file.kind != "parquet" or self.n_rows is None or not is_text:
-            return []
-        column, texts = quoted(name), []
-        for limit in (f" LIMIT {SAMPLE}", ""):  # a column of many texts is not read whole
-            rows = f"SELECT {column} AS c FROM ({self._reader.sql([name], ())}){limit}"
-            query = f"SELECT DISTINCT c FROM ({rows}) LIMIT {FEW + 1}"
-            with self._explained_errors():
-                found = self._reader.relation(self._connection.cursor(), query).fetchall()
-            texts = [text for (text,) in found]
-            if len(texts) > FEW or None in texts:
-                return []
-        return sorted(texts)
 
     def check_spelled(self, name: str, is_none: BoolArray, first_row: int = 1) -> None:
         """Refuse what is not a number, and quote it; missing values are reported elsewhere.
