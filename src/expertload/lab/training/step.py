@@ -163,21 +163,18 @@ class Sharpness:
     def climbed(self) -> Iterator[None]:
         """Move up the gradient of the first pass, and clear the gradients for the second."""
         moved = [(p, p.grad) for p in self.network.parameters() if p.grad is not None]
-        after = generator_state(self.device)
         norms = torch.stack([torch.linalg.vector_norm(gradient) for _, gradient in moved])
         length = torch.linalg.vector_norm(norms).clamp_min(1e-12)
         # The second pass changes neither weights, nor statistics of batch normalisation, nor the
-        # memory of a loss.
-        with _state_kept(self.network), _state_kept(self.loss):
+        # memory of a loss, nor the random numbers that follow.
+        random = torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
+        with random, _state_kept(self.network), _state_kept(self.loss):
             with torch.no_grad():
                 for parameter, gradient in moved:
                     parameter.add_(gradient * (self.rho / length))
                     parameter.grad = None
             restore_generator(self._random, self.device)
-            try:
-                yield
-            finally:
-                restore_generator(after, self.device)
+            yield
 
 
 @contextmanager
