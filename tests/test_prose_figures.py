@@ -1,4 +1,4 @@
-"""Numbers in the prose of the evidence pages: each stands in a table of the page, or is computed."""
+"""Numbers in the prose of the evidence pages stand in a table of the page, or are computed here."""
 
 from __future__ import annotations
 
