@@ -57,7 +57,8 @@ class Teller:
 
     def __init__(self, folder, steps, prefix, second_share=0.0):
         self.folder, self.steps, self.prefix = folder, steps, prefix
-        self.rules = {"quality_rate": 0.2, "second_share": second_share, "lease_seconds": 600}
+        shares = {"second_share": second_share, "audit_second_share": second_share}
+        self.rules = {"quality_rate": 0.2, **shares, "lease_seconds": 600}
         self.clock = subject.Clock()
         self.tokens = {}
 

@@ -165,7 +165,8 @@ def quick_passwords(monkeypatch):
 def world(place, quick_passwords):
     """An open desk with a clock to turn, a policy at hand, and people."""
     clock = Clock()
-    rules = Rules(quality_rate=0.2, second_share=0, webhook_hosts=("127.0.0.1",))
+    shares = {"second_share": 0, "audit_second_share": 0}
+    rules = Rules(quality_rate=0.2, **shares, webhook_hosts=("127.0.0.1",))
     with Desk.open(place, rules=rules, clock=clock, secret=b"test") as desk:
         yield World(desk, clock)
 

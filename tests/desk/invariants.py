@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 
+import pytest
 from sqlalchemy import select
 
 from expertload.desk.intake.routing import read_policy
@@ -25,7 +26,7 @@ from expertload.desk.trail.chain import verify
 from expertload.desk.trail.export import export_bytes
 from expertload.desk.watch.quality import blind_labels
 from expertload.desk.watch.readers import readers_of
-from expertload.monitoring import AccuracyMonitor
+from expertload.monitoring import evidence_path
 
 OPEN = ("waiting", "disputed")
 
@@ -255,28 +256,46 @@ def settled_label(case, its, given, second):
     return None
 
 
+def slow_weight(case, its, given, label):
+    """How much an audit counts: see `expertload.desk.watch.quality.audit_weight`."""
+    weight = case.least / case.rate
+    why = {reading.id: reading.why for reading in its}
+    said = [
+        given[r.answer_id].label
+        for r in sorted(its, key=lambda r: r.id)
+        if r.state == "done" and why[r.root] != "reopened"
+    ]
+    if label is None or case.twice == 0:
+        return weight
+    if said[0] != case.predicted:
+        return weight * case.twice
+    return weight * (len(said) > 1)
+
+
 def check_monitors(tables, by_case) -> None:
     """8: the monitor is a recount from the answers."""
     given = {a.id: a for a in tables["answers"]}
     project = tables["projects"][0]
-    from expertload.desk import Rules
-
-    rules = Rules.model_validate_json(project.rules)
     for monitor in tables["monitors"]:
-        audits = []
+        audits, weights = [], []
         for case in sorted(tables["cases"], key=lambda c: c.id):
             if case.policy_id != monitor.policy_id or not case.accepted or case.draw >= case.rate:
                 continue
-            second = draw(project.secret, "second", project.name, case.key) < rules.second_share
+            second = draw(project.secret, "second", project.name, case.key) < case.twice
             label = settled_label(case, by_case[case.id], given, second)
             audits.append(None if label is None else float(label == case.predicted))
+            weights.append(slow_weight(case, by_case[case.id], given, label))
         if not any(audit is not None for audit in audits):
             continue  # it moves with answers
-        slow = AccuracyMonitor(target_accuracy=0.95).update(audits)
-        assert monitor.errors == slow.n_errors
+        settled = [(a, w) for a, w in zip(audits, weights, strict=True) if a is not None]
+        assert monitor.errors == sum(a == 0 for a, _ in settled)
+        assert monitor.counted == pytest.approx(sum(w for _, w in settled))
+        assert monitor.counted_errors == pytest.approx(sum(w * (1 - a) for a, w in settled))
         if monitor.alarmed is None:
             # Cases that came after the last answer are open ones, which the monitor adds later.
-            assert monitor.audited <= slow.n_audits
-            assert monitor.audited - monitor.open == slow.n_audits - slow.n_open
+            assert monitor.audited <= len(audits)
+            assert monitor.audited - monitor.open == len(settled)
         elif not any(a.supersedes for a in tables["answers"]):  # an alarm stays
-            assert slow.state == "refuted"
+            right = [1.0 if a is None else a for a in audits]
+            tiny = [max(w, 1e-12) for w in weights]
+            assert evidence_path(right, target_accuracy=0.95, weight=tiny).max() >= 20

@@ -18,7 +18,7 @@ import httpx
 from expertload.desk import Desk, Rules
 from tests.desk.world import Clock, World
 
-RULES = Rules(quality_rate=0.5, second_share=0.3, lease_seconds=1)
+RULES = Rules(quality_rate=0.5, second_share=0.3, audit_second_share=0.3, lease_seconds=1)
 PEOPLE = [("model", "api"), ("ann", "reader"), ("bob", "reader")]
 
 

@@ -117,7 +117,7 @@ BODY = {"kind": "text", "content": "what the reader sees"}
 def seen_by_readers(place, prepare):
     """All bytes that a reader and an arbiter get for a case before they answer it."""
     clock = Clock()
-    rules = Rules(quality_rate=1.0, second_share=0, classes=("cat", "dog"))
+    rules = Rules(quality_rate=1.0, second_share=0, audit_second_share=0, classes=("cat", "dog"))
     with Desk.open(place, rules=rules, clock=clock, secret=b"test") as desk:
         world = World(desk, clock)
         world.token("eve", "reader")

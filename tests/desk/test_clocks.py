@@ -151,7 +151,9 @@ def test_a_running_server_whose_clock_jumps(place, tmp_path):
     """Forward by a year, back by two, and right again: all the while cases are sent and read."""
     clock = tmp_path / "clock"
     set_clock(clock, 0)
-    server, tokens = serve(place, rules=Rules(quality_rate=0.5, second_share=0), clock=clock)
+    server, tokens = serve(
+        place, rules=Rules(quality_rate=0.5, second_share=0, audit_second_share=0), clock=clock
+    )
     clients = {
         name: httpx.Client(
             base_url=server.address, headers={"Authorization": f"Bearer {token}"}, timeout=60

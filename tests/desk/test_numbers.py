@@ -62,7 +62,11 @@ def test_what_is_sure_is_rounded_down(served):
     served.send(sent("a"), sent("b"))
     served.answer(served.claim(), "cat")
     served.desk.database.write(
-        lambda c: c.execute(monitors.update().values(bound=0.94996, audited=2_000, errors=1))
+        lambda c: c.execute(
+            monitors.update().values(
+                bound=0.94996, audited=2_000, errors=1, counted=2_000, counted_errors=1
+            )
+        )
     )
     with visit(served, "max", "manager") as client:
         page = text_of(client.get("/manage").text)

@@ -40,7 +40,7 @@ def is_walk(statement: str, plan: list[str]) -> bool:
 
 @pytest.fixture
 def world(tmp_path):
-    rules = Rules(quality_rate=0.5, second_share=1)
+    rules = Rules(quality_rate=0.5, second_share=1, audit_second_share=1)
     with Desk.open(tmp_path, rules=rules, clock=Clock(), secret=b"test") as desk:
         yield World(desk, desk.clock)
 

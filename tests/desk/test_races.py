@@ -134,7 +134,7 @@ def test_what_comes_while_somebody_verifies_is_no_tampering(world, monkeypatch):
 
 def test_a_page_is_of_one_moment(world, monkeypatch):
     world.activate()
-    at(monkeypatch, overview, "_agreement", lambda: world.send_one("meanwhile", 0.6))
+    at(monkeypatch, overview, "_news", lambda: world.send_one("meanwhile", 0.6))
     shown = world.desk.read(overview.overview)
     assert shown["state"]["counts"]["received"] == 0
     assert shown["bars"] is None, "the counters of hours are read after those of all time"

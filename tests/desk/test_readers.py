@@ -14,7 +14,7 @@ from expertload.desk.intake.golden import add_golden, read_golden
 from expertload.desk.people.accounts import add_user, all_tokens, set_away
 from expertload.desk.trail.export import export
 from expertload.desk.watch.policies import void_case
-from expertload.desk.watch.readers import readers_of
+from expertload.desk.watch.readers import SecondReadings, readers_of, whole_accuracy
 from expertload.desk.watch.state import state_of
 from expertload.exceptions import DeskRefusedError
 from expertload.team import Readings
@@ -197,3 +197,34 @@ def test_a_person_is_disabled_in_two_steps_and_away_by_a_date(served):
         assert client.form(f"/manage/people/{user}/away").status_code == 303
         assert "Away until" not in client.get("/manage/people").text
     assert served.desk.read(all_tokens) == []
+
+
+# ------------------------------------------------------------------ the whole desk
+
+
+def test_the_whole_desk_is_both_parts_by_their_shares(world):
+    world.with_rules(quality_rate=1.0, second_share=1.0, classes=CLASSES)
+    world.activate()
+    assert world.desk.read(state_of)["whole"] is None
+    world.send(*(sent(f"sure-{i}", 0.99) for i in range(30)))
+    world.send(*(sent(f"unsure-{i}", 0.6) for i in range(10)))
+    for name in ("ann", "bob"):
+        while (held := world.claim(name)) is not None:
+            world.answer(held, "dog" if (name, held.key) == ("ann", "unsure-3") else "cat", name)
+    world.answer(world.claim("zoe", "arbiter"), "cat", "zoe", "arbiter")
+    whole = world.desk.read(state_of)["whole"]
+    assert whole["accuracy"] == pytest.approx(0.75 * 1.0 + 0.25 * 0.9)
+    assert 0 < whole["low"] < whole["accuracy"] < whole["high"] <= 1
+
+
+@pytest.mark.simulation
+def test_the_interval_of_the_whole_desk_holds():
+    rng = np.random.default_rng(3)
+    held = 0
+    for _ in range(400):
+        wrong, misread = rng.binomial(300, 0.04), rng.binomial(60, 0.12)
+        monitor = {"counted": 300.0, "counted_errors": float(wrong), "open": 0}
+        whole = whole_accuracy(0.3, monitor, SecondReadings(60, 0, 60, 60 - misread))
+        held += whole["low"] <= 0.7 * 0.96 + 0.3 * 0.88 <= whole["high"]
+    assert held >= 0.95 * 400
+    assert whole["high"] - whole["low"] < 0.2, "it says something"

@@ -174,7 +174,9 @@ class Day(RuleBasedStateMachine):
         super().check_invariants(*arguments, **options)
 
 
-RULES = Rules(quality_rate=0.6, second_share=0.4, undo_seconds=30, lease_seconds=600)
+RULES = Rules(
+    quality_rate=0.6, second_share=0.4, audit_second_share=0.5, undo_seconds=30, lease_seconds=600
+)
 
 
 @pytest.mark.slow

@@ -51,6 +51,7 @@ def demo(
 
         digits = play.train()
         screen.print(digits.point.guarantee)
+        screen.print(play.what_audits_save())
         desk.write(change_rules, play.DEMO_RULES)
         link, sender, colleagues = play.prepare(desk, digits)
         listening = socket.create_server(("127.0.0.1", port))

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from expertload.desk.intake.case import CONTROL, SentCase, Shadow
 from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy, unrouted
-from expertload.desk.intake.sampling import draw
+from expertload.desk.intake.sampling import audit_rates, draw
 from expertload.desk.intake.shadows import answer_row, as_json, receive_shadows, store_shadows
 from expertload.desk.store.database import (
     SECOND,
@@ -132,6 +132,8 @@ class Decider(NamedTuple):
         Whether it may decide now. With strict rules, it may only while it is confirmed.
     share : float or None
         On trial, the share of cases that it decides.
+    doubtful : float or None
+        Decisions below this confidence are audited more often; None while that is not known.
     """
 
     id: int
@@ -139,21 +141,41 @@ class Decider(NamedTuple):
     policy: RoutingPolicy
     trusted: bool
     share: float | None
+    doubtful: float | None
+
+    def rates(self, project: Project, route: Route) -> tuple[float, float]:
+        """Return the probability that a case is read blind, and the smallest of any such case."""
+        if not self.trusted:
+            return 1.0, 1.0
+        if self.doubtful is None:
+            return project.sampling_rate, project.sampling_rate
+        least, doubtful = audit_rates(project.sampling_rate, project.rules.doubtful_ratio)
+        known = route.accepted and route.confidence is not None
+        in_doubt = known and (route.confidence or 0.0) < self.doubtful
+        return (doubtful if in_doubt else least), least
 
 
 def deciders_of(transaction: Transaction) -> list[Decider]:
     """Return the policies that decide now: one on trial comes before the active one."""
     strict = transaction.project.rules.strict
     return [
-        Decider(number, since, read_policy(document), not strict or state == "confirmed", share)
-        for number, document, since, share, state in transaction.rows(
+        Decider(
+            number,
+            since,
+            read_policy(document),
+            not strict or state == "confirmed",
+            share,
+            doubtful,
+        )
+        for number, document, since, share, state, doubtful in transaction.rows(
             _DECIDERS, project=transaction.project.id
         )
     ]
 
 
 _DECIDERS = (
-    "SELECT policies.id, policies.document, policies.activated, policies.share, monitors.state "
+    "SELECT policies.id, policies.document, policies.activated, policies.share, monitors.state, "
+    "monitors.doubtful "
     "FROM policies LEFT JOIN monitors ON monitors.policy_id = policies.id "
     "WHERE policies.project_id = :project AND policies.state IN ('active', 'trial') "
     "ORDER BY policies.state DESC"
@@ -232,7 +254,7 @@ class _Batch:
         project = self.transaction.project
         case, decider, route = routed
         policy = decider.id if decider else None
-        rate = project.sampling_rate if decider and decider.trusted else 1.0
+        rate, least = decider.rates(project, route) if decider else (1.0, 1.0)
         made = max(self.transaction.now, decider.since) if decider else self.transaction.now
         event = self.transaction.event("case.received", case_id=number)
         u = draw(project.secret, "quality", project.name, case.key)
@@ -261,6 +283,8 @@ class _Batch:
             "audit": "open" if route.accepted and u < rate else None,
             "received": made,
             "due": due,
+            "least": least if route.accepted else None,
+            "twice": project.rules.audit_second_share if route.accepted else None,
         }
         self.cases.append((event, row))
         if case.body is not None:

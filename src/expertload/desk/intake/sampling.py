@@ -11,8 +11,10 @@ known (`cluster`) is on one side with all cases.
 from __future__ import annotations
 
 import hmac
+from typing import NamedTuple
 
 from expertload.desk.store.database import AnyRow, Project
+from expertload.monitoring.planning import DOUBTFUL_SHARE
 
 
 def draw(secret: bytes, purpose: str, project: str, key: str) -> float:
@@ -20,6 +22,35 @@ def draw(secret: bytes, purpose: str, project: str, key: str) -> float:
     drawn = f"{purpose}\x1f{project}\x1f{key}".encode()  # keys hold no control characters
     digest = hmac.digest(secret, drawn, "sha256")
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53  # as many bits as a float can hold
+
+
+class AuditRates(NamedTuple):
+    """The probability to be audited, of confident and of doubtful decisions."""
+
+    least: float
+    doubtful: float
+
+
+def audit_rates(rate: float, ratio: float) -> AuditRates:
+    """Return the two rates whose mean over all automatic decisions is `rate`.
+
+    Parameters
+    ----------
+    rate : float
+        The share of automatic decisions to audit.
+    ratio : float
+        How many times as often doubtful ones are audited, as far as probabilities allow.
+
+    Examples
+    --------
+    >>> from expertload.desk.intake.sampling import audit_rates
+    >>> print("{:.3f} {:.3f}".format(*audit_rates(0.07, 3)))
+    0.050 0.150
+    """
+    least = rate / (1 + DOUBTFUL_SHARE * (ratio - 1))
+    if ratio * least <= 1:
+        return AuditRates(least, ratio * least)
+    return AuditRates((rate - DOUBTFUL_SHARE) / (1 - DOUBTFUL_SHARE), 1.0)
 
 
 def is_set_apart(project: Project, case: AnyRow) -> bool:

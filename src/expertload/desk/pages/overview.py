@@ -10,22 +10,21 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select
 
 from expertload._typing import FloatArray
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.pages.page import hour, number
 from expertload.desk.store.database import AnyRow, Transaction
-from expertload.desk.store.tables import answers, cases, events, readings
+from expertload.desk.store.tables import cases, events
 from expertload.desk.watch.policies import find_policy
-from expertload.desk.watch.quality import WARNING_EVIDENCE
+from expertload.desk.watch.quality import WARNING_EVIDENCE, weight_of
 from expertload.desk.watch.state import HOUR, hourly_counts, state_of
 from expertload.monitoring import accuracy_lower_bound
 from expertload.report.scale import Frame, Tick, round_ticks
 
 N_HOURS = 24
 MOST_AUDITS = 5_000
-MOST_PAIRS = 2_000
 MOST_POINTS = 200
 NEWS = ("monitor.alarm", "monitor.warning", "policy.activated", "policy.withdrawn")
 WIDE = Frame(width=720, height=300, left=52, right=704, top=16, bottom=262)
@@ -37,7 +36,6 @@ def overview(transaction: Transaction) -> dict[str, Any]:
     return {
         "state": state,
         **_promise(transaction, state["monitor"]),
-        "agreement": _agreement(transaction),
         "bars": hourly_bars(_hours(transaction)),
         "news": _news(transaction),
     }
@@ -49,7 +47,6 @@ def _promise(transaction: Transaction, monitor: dict[str, Any] | None) -> dict[s
         return dict.fromkeys(("target", "accuracy", "course", "gauge", "drawn"))
     point = read_policy(find_policy(transaction, monitor["policy"]).document).point
     target = float(point.target_accuracy)
-    settled = monitor["audited"] - monitor["open"]
     # The monitor is updated by answers; only this also counts what was drawn since the last one.
     n_drawn, unanswered = transaction.connection.execute(
         select(func.count(), func.count().filter(cases.c.audit == "open")).where(
@@ -58,7 +55,9 @@ def _promise(transaction: Transaction, monitor: dict[str, Any] | None) -> dict[s
     ).one()
     return {
         "target": target,
-        "accuracy": 1 - monitor["errors"] / settled if settled > 0 else None,
+        "accuracy": 1 - monitor["counted_errors"] / monitor["counted"]
+        if monitor["counted"]
+        else None,
         "course": _course(transaction, monitor, target, n_drawn),
         "gauge": _evidence_gauge(monitor["evidence"], WARNING_EVIDENCE, monitor["alarm_at"]),
         "drawn": {"n": n_drawn, "unanswered": unanswered},
@@ -81,25 +80,6 @@ def _hours(transaction: Transaction) -> list[tuple[datetime, int, int, int]]:
     return shown
 
 
-def _agreement(transaction: Transaction) -> tuple[int, int]:
-    """Return in how many of the latest second readings both readers agreed, and of how many."""
-    second, first = readings.alias("second"), readings.alias("first")
-    its, theirs = answers.alias("its"), answers.alias("theirs")
-    pairs = (
-        select(its.c.label.label("one"), theirs.c.label.label("other"))
-        .select_from(
-            second.join(first, first.c.id == second.c.root)
-            .join(its, its.c.id == first.c.answer_id)
-            .join(theirs, theirs.c.id == second.c.answer_id)
-        )
-        .where(transaction.in_project(second), second.c.why == text("'second'"))
-        .order_by(second.c.id.desc())
-        .limit(MOST_PAIRS)
-    )
-    rows = transaction.all(pairs)
-    return sum(row.one == row.other for row in rows), len(rows)
-
-
 def _news(transaction: Transaction) -> list[AnyRow]:
     query = (
         select(events.c.at, events.c.kind)
@@ -118,33 +98,37 @@ def _news(transaction: Transaction) -> list[AnyRow]:
 
 
 class Before(NamedTuple):
-    """The audits before those that a picture shows."""
+    """The audits before those that a picture shows; all but their number are weighted."""
 
     n: int = 0
-    wrong: int = 0
-    unanswered: int = 0
+    wrong: float = 0
+    unanswered: float = 0
+    weight: float | None = None  # of all; None is their number
 
 
 def _course(
     transaction: Transaction, monitor: dict[str, Any], target: float, n_drawn: int
 ) -> dict[str, Any] | None:
     """Draw the latest audits that the monitor has counted, so that the line ends at its bound."""
-    rows = transaction.values(
-        select(cases.c.audit)
+    columns = ("audit", "weight", "predicted", "rate", "least", "twice")
+    rows = transaction.all(
+        select(*(cases.c[name] for name in columns))
         .where(cases.c.policy_id == monitor["policy"], cases.c.audit.is_not(None))
         .order_by(cases.c.id.desc())
         .offset(max(0, n_drawn - monitor["audited"]))
         .limit(MOST_AUDITS)
     )
-    audits = np.array(list(rows)[::-1], dtype=object)
+    audits = np.array([row.audit for row in rows[::-1]], dtype=object)
+    weight = np.array([weight_of(row) for row in rows[::-1]])
     wrong, is_open = (audits == "wrong").astype(float), (audits == "open").astype(float)
     before = Before(
         monitor["audited"] - len(audits),
-        monitor["errors"] - int(wrong.sum()),
-        monitor["open"] - int(is_open.sum()),
+        monitor["counted_errors"] - float(wrong @ weight),
+        monitor["open"] - float(is_open.sum()),
+        monitor["counted"] + monitor["open"] - float((1 - is_open) @ weight + is_open.sum()),
     )
     level = 1 - transaction.project.rules.alarm_level
-    return course_of(wrong, is_open, target, level, before=before)
+    return course_of(wrong, is_open, target, level, before=before, weight=weight)
 
 
 def course_of(
@@ -154,6 +138,7 @@ def course_of(
     level: float,
     *,
     before: Before = Before(),  # noqa: B008 - it cannot be changed
+    weight: FloatArray | None = None,
 ) -> dict[str, Any] | None:
     """Draw audits in the order in which their cases were decided.
 
@@ -168,17 +153,20 @@ def course_of(
         count as wrong for it.
     before : Before
         Earlier audits, which are counted but not drawn.
+    weight : array, optional
+        How much each audit counts.
     """
     n = len(wrong)
     if n < 2:
         return None
     at = np.unique(np.linspace(1, n, min(n, MOST_POINTS)).astype(int))
-    errors = before.wrong + np.cumsum(wrong)[at - 1]
-    opened = before.unanswered + np.cumsum(is_open)[at - 1]
+    counts = np.ones(n) if weight is None else weight
+    errors = before.wrong + np.cumsum(wrong * counts)[at - 1]
+    opened = before.unanswered + np.cumsum(is_open * counts)[at - 1]
+    total = (before.n if before.weight is None else before.weight) + np.cumsum(counts)[at - 1]
     points = (before.n + at).astype(float)
-    settled = np.maximum(points - opened, 1)
-    estimate = 1 - errors / settled
-    bound = np.asarray(accuracy_lower_bound(errors + opened, points, confidence_level=level))
+    estimate = 1 - errors / np.maximum(total - opened, 1e-9)
+    bound = np.asarray(accuracy_lower_bound(errors + opened, total, confidence_level=level))
     late = at >= min(10, n)
     lowest = min(target, float(bound[late][-1]), float(estimate[late].min()))
     floor = max(0.0, np.floor(10 * lowest - 0.5) / 10)

@@ -206,7 +206,7 @@ def follow(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
 def _audit(transaction: Transaction, case: AnyRow, reading: AnyRow, label: str | None) -> None:
     """Settle the audit of a case, unless a manager has opened the case again."""
     if _why(transaction, reading.root) != "reopened":
-        settle_audit(transaction, case, label)
+        settle_audit(transaction, case, label, _given(transaction, reading))
 
 
 def _why(transaction: Transaction, reading: int) -> Any:
@@ -221,7 +221,24 @@ def locked_case(transaction: Transaction, number: int) -> AnyRow:
 
 def next_step(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settled | str:
     """Return the final label, or who must read next, after the last reading of a round."""
-    given = transaction.values(
+    given = _given(transaction, reading)
+    # If a decision of the model is being checked, the model is one of those who must agree.
+    model = [case.predicted] if case.accepted else []
+    project = transaction.project
+    is_audit = case.audit is not None and case.twice is not None
+    share = case.twice if is_audit else project.rules.second_share
+    second = draw(project.secret, "second", project.name, case.key) < share
+    return next_reading(
+        [*model, *given],
+        wanted=len(model) + 1 + second,
+        arbitrated=reading.why == "arbiter",
+        beside=opinions_of(transaction, case.id),
+    )
+
+
+def _given(transaction: Transaction, reading: AnyRow) -> list[str]:
+    """Return the answers of a round, in order."""
+    return transaction.values(
         select(answers.c.label)
         .select_from(readings.join(answers, answers.c.id == readings.c.answer_id))
         .where(
@@ -230,16 +247,6 @@ def next_step(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settle
             readings.c.state == "done",
         )
         .order_by(readings.c.id)
-    )
-    # If a decision of the model is being checked, the model is one of those who must agree.
-    model = [case.predicted] if case.accepted else []
-    project = transaction.project
-    second = draw(project.secret, "second", project.name, case.key) < project.rules.second_share
-    return next_reading(
-        [*model, *given],
-        wanted=len(model) + 1 + second,
-        arbitrated=reading.why == "arbiter",
-        beside=opinions_of(transaction, case.id),
     )
 
 

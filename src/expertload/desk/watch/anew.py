@@ -113,7 +113,7 @@ def _decide(
     if decider is None:
         return
     event = transaction.event("case.decided_anew", case_id=row.id)
-    rate = transaction.project.sampling_rate
+    rate, least = decider.rates(transaction.project, route)
     is_audited = row.draw < rate
     if case.model != row.model:
         _swap_answers(transaction, event, row, sent, case)
@@ -123,6 +123,8 @@ def _decide(
         "accepted": True,
         "policy_id": decider.id,
         "rate": rate,
+        "least": least,
+        "twice": transaction.project.rules.audit_second_share,
         "audit": "open" if is_audited else None,
     }
     transaction.move(cases, row, "auto", event, **values)

@@ -237,7 +237,7 @@ def void_case(transaction: Transaction, key: str, *, reason: str) -> None:
     for reading in _open_readings(transaction, case.id):
         transaction.move(readings, reading, "void", event, finished=transaction.now)
     if case.state == "disputed":
-        settle_audit(transaction, case, "")
+        settle_audit(transaction, case, "", ())
 
 
 # ------------------------------------------------------------------ erasing

@@ -17,6 +17,7 @@ cases by their labels.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -30,10 +31,26 @@ from expertload.desk.store.tables import answers, cases, decisions, monitors, pr
 from expertload.desk.trail.webhooks import announce
 from expertload.desk.watch.policies import find_policy, withdraw
 from expertload.monitoring import Capital, accuracy_bets, accuracy_lower_bound, advance, start
+from expertload.monitoring.planning import DOUBTFUL_SHARE
 
 # On PostgreSQL, transactions may commit in another order than their cases are numbered. So only
 # audits that are older than any running transaction are stored as settled.
 SETTLED_AFTER = 3_600_000_000
+_AUDIT = [
+    cases.c[name]
+    for name in (
+        "id",
+        "audit",
+        "received",
+        "cluster",
+        "predicted",
+        "rate",
+        "least",
+        "twice",
+        "weight",
+    )
+]
+KNOWN_AFTER = 100  # decisions that show which are the least confident ones
 # Odds of five to one against the promise: no alarm, but a reason to read more.
 WARNING_EVIDENCE = 5.0
 MOST_EVIDENCE = 1e300  # JSON has no infinity
@@ -49,15 +66,42 @@ class _Capital:
     errors: int = 0
     peak: float = 0.0
     stakes: list[float] = field(default_factory=list)
+    weight: float | None = None  # as `count` and `errors`, weighted; None before there were weights
+    weighted_errors: float | None = None
 
 
-def settle_audit(transaction: Transaction, audited: AnyRow, label: str | None) -> None:
+def audit_weight(audited: Any, answers: Sequence[str]) -> float:
+    """Return how much an audit counts, so that audits stand for all automatic decisions.
+
+    An agreement of the first reader with the model counts only where a second one was asked, for
+    both may share a mistake. That happens to a share s of them, so a disagreement, which an arbiter
+    always settles, counts s. And doubtful decisions are audited more often, so each counts less.
+
+    Parameters
+    ----------
+    audited : row
+        A case: predicted, rate, least, twice (the share s).
+    answers : sequence of str
+        What its readers answered, in order; empty if the audit is open.
+    """
+    weight = 1.0 if audited.least is None else audited.least / audited.rate
+    if not audited.twice or not answers:
+        return weight
+    if answers[0] != audited.predicted:
+        return weight * float(audited.twice)
+    return weight if len(answers) > 1 else 0.0
+
+
+def settle_audit(
+    transaction: Transaction, audited: AnyRow, label: str | None, answers: Sequence[str]
+) -> None:
     """Store what a blind label says about an automatic decision; None opens the audit again."""
     if audited.audit is None:
         return
     audit = "open" if label is None else "right" if label == audited.predicted else "wrong"
     event = transaction.event("audit.settled", case_id=audited.id)
-    transaction.update(cases, audited.id, event, audit=audit)
+    weight = None if label is None else audit_weight(audited, answers)
+    transaction.update(cases, audited.id, event, audit=audit, weight=weight)
     recount(transaction, audited.policy_id, changed=audited.id)
 
 
@@ -83,25 +127,37 @@ def _values(
     if changed is not None and changed <= kept.after:
         # an audit that was stored as settled: count from the beginning
         kept = _Capital()
+    sums = (kept.weight or 0.0, kept.weighted_errors or 0.0)
+    if kept.weight is None:  # every audit counted 1
+        sums = (float(kept.count), float(kept.errors))
     rows = _later_audits(transaction, policy.id, kept.after)
     bets = accuracy_bets(target)
     capital = Capital(kept.count, np.array(kept.stakes)) if kept.count else start(bets)
     errors = np.array([row.audit == "wrong" for row in rows], dtype=np.float64)
+    weights = np.array([weight_of(row) for row in rows])
     settled = _n_settled(rows, transaction.now)
-    capital, before = advance(capital, errors[:settled], np.ones(settled), bets=bets, blocks=None)
+    parts = slice(None, settled), slice(settled, None)
+    capital, before = advance(capital, errors[parts[0]], weights[parts[0]], bets=bets, blocks=None)
     memory = _Capital(
         after=rows[settled - 1].id if settled else kept.after,
         count=int(capital.n_audits),
         errors=kept.errors + int(errors[:settled].sum()),
         peak=max([kept.peak, *before.tolist()]),
         stakes=[float(stake) for stake in capital.stakes],
+        weight=sums[0] + float(weights[:settled].sum()),
+        weighted_errors=sums[1] + float((weights * errors)[:settled].sum()),
     )
-    rest = errors[settled:]
-    final, path = advance(capital, rest, np.ones(len(rest)), bets=bets, blocks=None)
-    wrong, n_open = memory.errors + int(rest.sum()), sum(row.audit == "open" for row in rows)
+    final, path = advance(capital, errors[parts[1]], weights[parts[1]], bets=bets, blocks=None)
+    is_open = np.array([row.audit == "open" for row in rows], dtype=bool)
+    wrong, n_open = kept.errors + int(errors.sum()), int(is_open.sum())
+    counted = sums[0] + float(weights[~is_open].sum())
+    counted_errors = sums[1] + float((weights * errors).sum())
     alpha = transaction.project.rules.alarm_level
     total = int(final.n_audits)
-    bound = accuracy_lower_bound([wrong + n_open], [total], confidence_level=1 - alpha)
+    unknown = float(weights[is_open].sum())
+    bound = accuracy_lower_bound(
+        [counted_errors + unknown], [counted + unknown], confidence_level=1 - alpha
+    )
     refuted = monitor.state == "refuted" or max([memory.peak, *path.tolist()]) >= 1 / alpha
     confirmed = total > 0 and float(bound[0]) >= target
     return {
@@ -111,14 +167,36 @@ def _values(
         "errors": wrong,
         "open": n_open,
         "bound": float(bound[0]),
+        "counted": counted,
+        "counted_errors": counted_errors,
+        "doubtful": _doubtful(transaction, policy.id)
+        if monitor.doubtful is None
+        else (monitor.doubtful),
         "memory": json.dumps(asdict(memory)),
     }
+
+
+def weight_of(row: AnyRow) -> float:
+    """Return how much an audit counts; an open one as much as it can."""
+    if row.audit == "open":
+        return audit_weight(row, ())
+    return 1.0 if row.weight is None else float(row.weight)
+
+
+def _doubtful(transaction: Transaction, policy: int) -> float | None:
+    """Return the confidence below which the least confident fifth lies, once that is known."""
+    accepted = (cases.c.policy_id == policy, cases.c.accepted, cases.c.confidence.is_not(None))
+    first = select(cases.c.confidence).where(*accepted).order_by(cases.c.id).limit(KNOWN_AFTER)
+    confidences = transaction.values(first)
+    if len(confidences) < KNOWN_AFTER:
+        return None
+    return float(np.quantile(confidences, DOUBTFUL_SHARE))
 
 
 def _later_audits(transaction: Transaction, policy: int, after: int) -> list[AnyRow]:
     """Return audits to count: of each cluster the first one, because others depend on it."""
     rows = transaction.all(
-        select(cases.c.id, cases.c.audit, cases.c.received, cases.c.cluster)
+        select(*_AUDIT)
         .where(cases.c.policy_id == policy, cases.c.audit.is_not(None), cases.c.id > after)
         .order_by(cases.c.id)
     )

@@ -7,11 +7,12 @@ Everything is counted from the answers when somebody looks.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import text
 
 from expertload.desk.store.database import SECOND, Transaction
+from expertload.monitoring import accuracy_lower_bound
 from expertload.team import Reader, Readings
 
 # Readings of known truth that are counted, the latest ones; and the fewest for a statement.
@@ -49,6 +50,97 @@ _PACE = text("""
     WHERE r.project_id = :project AND a.standing = 'counted' AND a.given > :since
     GROUP BY u.name
 """)
+
+
+# Delegated cases that were drawn for a second reading: both answers, and the decision.
+_PAIRS = text("""
+    SELECT a.label AS one, b.label AS other, d.label AS truth, c.state
+    FROM readings AS r
+    JOIN readings AS first ON first.id = r.root
+    JOIN cases AS c ON c.id = r.case_id
+    JOIN answers AS a ON a.id = first.answer_id
+    JOIN answers AS b ON b.id = r.answer_id
+    LEFT JOIN decisions AS d ON d.case_id = c.id
+      AND NOT EXISTS (SELECT 1 FROM decisions AS later WHERE later.supersedes = d.id)
+    WHERE r.project_id = :project AND r.why = 'second' AND first.why = 'delegated'
+    ORDER BY r.id DESC LIMIT :most
+""")
+MOST_PAIRS = 2_000
+
+
+class SecondReadings(NamedTuple):
+    """What the latest second readings of delegated cases say: how many, agreed, settled, right."""
+
+    n: int
+    agreed: int
+    settled: int
+    right: int  # first answers, of settled cases
+
+
+def second_readings(transaction: Transaction) -> SecondReadings:
+    """Count the latest cases that two people read because they were drawn for it."""
+    values = {"project": transaction.project.id, "most": MOST_PAIRS}
+    rows = list(transaction.connection.execute(_PAIRS, values))
+    closed = [row for row in rows if row.state == "closed"]
+    agreed = sum(row.one == row.other for row in rows)
+    return SecondReadings(
+        len(rows), agreed, len(closed), sum(row.one == row.truth for row in closed)
+    )
+
+
+def whole_accuracy(
+    share_read: float | None, monitor: dict[str, Any] | None, second: SecondReadings
+) -> dict[str, float] | None:
+    """Return how often the whole desk is right, automatic and read, with its interval.
+
+    The accuracy of automatic decisions comes from audits, that of read ones from second readings,
+    where two who agree are taken as right. Each part has an interval that holds however often one
+    looks, at half the level; open audits count against the desk at its low end, and for it at the
+    high one.
+
+    Parameters
+    ----------
+    share_read : float or None
+        The share of cases that experts read.
+    monitor : dict or None
+        The monitor's numbers: "counted", "counted_errors", "open".
+    second : SecondReadings
+        From `second_readings`.
+
+    Returns
+    -------
+    dict or None
+        "accuracy", "low" and "high"; None while one of the parts is not known.
+    """
+    if share_read is None:
+        return None
+    parts = {"accuracy": 0.0, "low": 0.0, "high": 0.0}
+    for share, part in (
+        (1 - share_read, None if monitor is None else _automatic(monitor)),
+        (share_read, _bounds(second.settled - second.right, second.settled, 0)),
+    ):
+        if share and part is None:
+            return None
+        for name, value in (part or {}).items():
+            parts[name] += share * value
+    return parts
+
+
+def _automatic(monitor: dict[str, Any]) -> dict[str, float] | None:
+    return _bounds(monitor["counted_errors"], monitor["counted"], monitor["open"])
+
+
+def _bounds(errors: float, counted: float, unknown: float) -> dict[str, float] | None:
+    if not counted:
+        return None
+    total = counted + unknown
+    # The mirror image of the lower bound: right and wrong change places.
+    sums = [errors + unknown, counted - errors + unknown], [total, total]
+    low, mirrored = accuracy_lower_bound(*sums, confidence_level=1 - LEVEL / 2)
+    return {"accuracy": 1 - errors / counted, "low": float(low), "high": 1 - float(mirrored)}
+
+
+LEVEL = 0.05
 
 
 def known_readings(transaction: Transaction) -> list[Any]:

@@ -36,6 +36,7 @@ from expertload.desk.store.tables import (
 from expertload.desk.trail.training import check_nothing_trained
 from expertload.desk.watch.policies import active_policy
 from expertload.desk.watch.quality import recount
+from expertload.desk.watch.readers import second_readings, whole_accuracy
 from expertload.exceptions import DeskRefusedError
 from expertload.monitoring import LoadMonitor
 from expertload.operating_point import CertifiedGroups
@@ -61,10 +62,12 @@ def state_of(transaction: Transaction) -> dict[str, Any]:
     """Return counts, load, backlog, the policy and the state of its promise."""
     counts = count_of(transaction)
     received, decided = counts.get("received", 0), counts.get("decided", 0)
-    policy = _policy(transaction)
+    policy, monitor = _policy(transaction), _monitor(transaction)
+    second = second_readings(transaction)
     # Under the active policy; everything is delegated under none, and only the past has a load.
     of = "" if policy is None else f" by policy {policy['id']}"
     came, went = counts.get(f"received{of}", 0), counts.get(f"decided{of}", 0)
+    load = (came - went) / came if came else None
     return {
         "project": transaction.project.name,
         "counts": {
@@ -76,7 +79,7 @@ def state_of(transaction: Transaction) -> dict[str, Any]:
             "late": counts.get("answers.late", 0),
             "skips": counts.get("skips", 0),
         },
-        "load": (came - went) / came if came else None,
+        "load": load,
         "backlog": {
             "waiting": counts.get("readings.waiting", 0),
             "leased": counts.get("readings.leased", 0),
@@ -90,7 +93,9 @@ def state_of(transaction: Transaction) -> dict[str, Any]:
         "shift": load_shift(transaction),
         "causes": causes_of(transaction),
         "policy": policy,
-        "monitor": _monitor(transaction),
+        "monitor": monitor,
+        "whole": whole_accuracy(load, monitor, second),
+        "second_readings": {"n": second.n, "agreed": second.agreed},
         "head": transaction.value(select(seals.c.sha256).order_by(seals.c.id.desc()).limit(1)),
     }
 
@@ -168,6 +173,9 @@ def _monitor(transaction: Transaction) -> dict[str, Any] | None:
         "alarm_at": 1 / transaction.project.rules.alarm_level,
         "audited": row.audited,
         "errors": row.errors,
+        # A monitor of an older version has not moved since; then every audit counted 1.
+        "counted": row.audited - row.open if row.counted is None else row.counted,
+        "counted_errors": row.errors if row.counted is None else row.counted_errors,
         "open": row.open,
         "bound": row.bound,
         "alarmed": None if row.alarmed is None else row.alarmed / 1e6,
