@@ -14,6 +14,7 @@ from expertload.desk.intake.golden import add_golden, read_golden
 from expertload.desk.people.accounts import Principal
 from expertload.desk.queue import corrections
 from expertload.desk.watch import readers
+from expertload.desk.watch.combining import start_combining, stop_combining
 
 router = APIRouter(prefix="/api")
 Manager = Annotated[Principal, Depends(needs("manager"))]
@@ -33,6 +34,12 @@ class CorrectionOfBody(CorrectionBody, extra="forbid", strict=True):
 
     key: Text
     reader: Text
+
+
+class CombineBody(BaseModel, extra="forbid", strict=True):
+    """Whether the answers of experts and model are combined."""
+
+    on: bool
 
 
 class ReopenBody(BaseModel, extra="forbid", strict=True):
@@ -87,6 +94,13 @@ async def correct_of(body: CorrectionOfBody, request: Request, who: Manager) -> 
         corrections.correct_of, who.user, body.key, body.reader, body.label, reason=body.reason
     )
     return {"outcome": "corrected"}
+
+
+@router.post("/combine", summary="Combine the answers of experts and model, or stop")
+async def combine(body: CombineBody, request: Request, who: Manager) -> dict[str, str]:
+    """Close a delegated case after one answer only if both answers together are sure enough."""
+    await desk_of(request).awrite(start_combining if body.on else stop_combining)
+    return {"outcome": "started" if body.on else "stopped"}
 
 
 @router.post("/reopen", summary="Let somebody else read a case again")

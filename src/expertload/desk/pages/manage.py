@@ -250,6 +250,8 @@ ABOUT = {
         "monitor.warning",
         "monitor.alarm",
         "rules.changed",
+        "combining.started",
+        "combining.stopped",
     ),
     "people": (
         "user.added",

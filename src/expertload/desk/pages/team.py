@@ -18,6 +18,7 @@ from expertload.desk.queue.claims import classes_of
 from expertload.desk.store.database import Transaction
 from expertload.desk.store.tables import cases, decisions
 from expertload.desk.watch import policies, readers
+from expertload.desk.watch.combining import combiner_of, start_combining, stop_combining
 
 router = APIRouter(
     prefix="/manage", route_class=PageRoute, dependencies=[Depends(signed_in("manager"))]
@@ -40,13 +41,24 @@ async def show_readers(request: Request, added: int | None = None) -> Response:
 
 def _readers(transaction: Transaction) -> dict[str, Any]:
     golden = select(func.count()).where(transaction.in_project(cases), cases.c.state == "golden")
-    return {"readers": readers.readers_of(transaction), "golden": transaction.value(golden)}
+    return {
+        "readers": readers.readers_of(transaction),
+        "golden": transaction.value(golden),
+        "combines": combiner_of(transaction) is not None,
+    }
 
 
 @router.post("/readers/golden")
 async def add(request: Request, golden: Annotated[UploadFile, File()]) -> Response:
     """Store the golden cases of a file."""
     return go(f"/manage/readers?added={await add_lines(request, await golden.read())}")
+
+
+@router.post("/readers/combine")
+async def combine(request: Request, on: Annotated[bool, Form()]) -> Response:
+    """Combine the answers of experts and model, or stop."""
+    await desk_of(request).awrite(start_combining if on else stop_combining)
+    return go("/manage/readers")
 
 
 @router.get("/cases")

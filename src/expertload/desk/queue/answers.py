@@ -22,6 +22,7 @@ from expertload.desk.queue.claims import Claim, EndedLease, Held
 from expertload.desk.store.database import SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import answers, cases, decisions, in_state, policies, readings
 from expertload.desk.trail.webhooks import announce, take_back
+from expertload.desk.watch.combining import is_doubtful
 from expertload.desk.watch.quality import settle_audit
 from expertload.exceptions import DeskRefusedError
 
@@ -228,12 +229,14 @@ def next_step(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settle
     is_audit = case.audit is not None and case.twice is not None
     share = case.twice if is_audit else project.rules.second_share
     second = draw(project.secret, "second", project.name, case.key) < share
-    return next_reading(
+    step = next_reading(
         [*model, *given],
         wanted=len(model) + 1 + second,
         arbitrated=reading.why == "arbiter",
         beside=opinions_of(transaction, case.id),
     )
+    alone = isinstance(step, Settled) and reading.why == "delegated" and not model
+    return "doubt" if alone and is_doubtful(transaction, case, given[0]) else step
 
 
 def _given(transaction: Transaction, reading: AnyRow) -> list[str]:
