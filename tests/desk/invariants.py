@@ -256,20 +256,14 @@ def settled_label(case, its, given, second):
     return None
 
 
-def slow_weight(case, its, given, label):
+def slow_weight(case, its, label):
     """How much an audit counts: see `expertload.desk.watch.quality.audit_weight`."""
     weight = case.least / case.rate
     why = {reading.id: reading.why for reading in its}
-    said = [
-        given[r.answer_id].label
-        for r in sorted(its, key=lambda r: r.id)
-        if r.state == "done" and why[r.root] != "reopened"
-    ]
-    if label is None or case.twice == 0:
+    asked = {r.why for r in its if r.state == "done" and why[r.root] != "reopened"}
+    if label is None or case.twice == 0 or "second" in asked:
         return weight
-    if said[0] != case.predicted:
-        return weight * case.twice
-    return weight * (len(said) > 1)
+    return weight * case.twice * ("arbiter" in asked)
 
 
 def check_monitors(tables, by_case) -> None:
@@ -284,7 +278,7 @@ def check_monitors(tables, by_case) -> None:
             second = draw(project.secret, "second", project.name, case.key) < case.twice
             label = settled_label(case, by_case[case.id], given, second)
             audits.append(None if label is None else float(label == case.predicted))
-            weights.append(slow_weight(case, by_case[case.id], given, label))
+            weights.append(slow_weight(case, by_case[case.id], label))
         if not any(audit is not None for audit in audits):
             continue  # it moves with answers
         settled = [(a, w) for a, w in zip(audits, weights, strict=True) if a is not None]

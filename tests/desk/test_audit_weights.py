@@ -20,11 +20,12 @@ TARGET = 0.95
 # ------------------------------------------------------------------ labels that lean
 
 # A decision that is right; wrong ones, and who says so: nobody, the second, the first reader.
-SAID = (("cat", "cat"), ("cat", "cat"), ("cat", "dog", "dog"), ("dog", "dog"))
+TWICE = (("quality", "second"),) * 2 + (("quality", "second", "arbiter"), ("quality", "arbiter"))
+ONCE = (("quality",),) * 3 + (("quality", "arbiter"),)
 
 
 def audited(accuracy, repeats, streams, n):
-    """Whether each decision is wrong, and how the reading of each goes, as a number of `SAID`."""
+    """Whether each decision is wrong, and how the reading of each goes, as a number of `TWICE`."""
     wrong = RNG.random((streams, n)) >= accuracy
     first, second = RNG.random((2, streams, n)) < repeats
     how = np.where(~first, 3, np.where(~second, 2, 1))
@@ -34,9 +35,9 @@ def audited(accuracy, repeats, streams, n):
 def labels(how, share, *, weighted):
     """Errors as the desk sees them, and weights; a second reader is asked in a share."""
     asked = RNG.random(how.shape) < share
-    case = SimpleNamespace(predicted="cat", rate=1.0, least=1.0, twice=share)
-    alone = np.array([audit_weight(case, said[:1]) for said in SAID])
-    twice = np.array([audit_weight(case, said) for said in SAID])
+    case = SimpleNamespace(rate=1.0, least=1.0, twice=share)
+    alone = np.array([audit_weight(case, whys) for whys in ONCE])
+    twice = np.array([audit_weight(case, whys) for whys in TWICE])
     errors = (how == 3) | ((how == 2) & asked)
     weights = np.where(asked, twice[how], alone[how]) if weighted else np.ones(how.shape)
     return errors.astype(float), weights
@@ -73,20 +74,20 @@ def test_weighted_labels_neither_lean_nor_raise_false_alarms(share):
 
 
 @pytest.mark.parametrize(
-    ("twice", "said", "weight"),
+    ("twice", "whys", "weight"),
     [
-        (0.3, ["cat"], 0.0),
-        (0.3, ["cat", "cat"], 0.5),
-        (0.3, ["cat", "dog", "dog"], 0.5),
-        (0.3, ["dog", "cat"], 0.15),
+        (0.3, ["quality"], 0.0),
+        (0.3, ["quality", "second"], 0.5),
+        (0.3, ["quality", "second", "arbiter"], 0.5),
+        (0.3, ["quality", "arbiter"], 0.15),
         (0.3, [], 0.5),
-        (0.0, ["cat"], 0.5),
-        (None, ["dog"], 0.5),
+        (0.0, ["quality"], 0.5),
+        (None, ["quality", "arbiter"], 0.5),
     ],
 )
-def test_an_agreement_counts_where_it_was_read_twice(twice, said, weight):
-    case = SimpleNamespace(predicted="cat", rate=0.2, least=0.1, twice=twice)
-    assert audit_weight(case, said) == pytest.approx(weight)
+def test_an_agreement_counts_where_it_was_read_twice(twice, whys, weight):
+    case = SimpleNamespace(rate=0.2, least=0.1, twice=twice)
+    assert audit_weight(case, whys) == pytest.approx(weight)
 
 
 def test_the_desk_asks_a_second_reader_and_counts_what_both_say(world):

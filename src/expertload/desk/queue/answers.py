@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 
 from expertload.desk.intake.golden import ask_next_reader
 from expertload.desk.intake.receiving import Wanted, open_readings
@@ -207,7 +207,8 @@ def follow(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
 def _audit(transaction: Transaction, case: AnyRow, reading: AnyRow, label: str | None) -> None:
     """Settle the audit of a case, unless a manager has opened the case again."""
     if _why(transaction, reading.root) != "reopened":
-        settle_audit(transaction, case, label, _given(transaction, reading))
+        done = _done(select(readings.c.why), reading)
+        settle_audit(transaction, case, label, transaction.values(done))
 
 
 def _why(transaction: Transaction, reading: int) -> Any:
@@ -222,7 +223,7 @@ def locked_case(transaction: Transaction, number: int) -> AnyRow:
 
 def next_step(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settled | str:
     """Return the final label, or who must read next, after the last reading of a round."""
-    given = _given(transaction, reading)
+    given = transaction.values(_done(select(answers.c.label), reading))
     # If a decision of the model is being checked, the model is one of those who must agree.
     model = [case.predicted] if case.accepted else []
     project = transaction.project
@@ -239,11 +240,10 @@ def next_step(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settle
     return "doubt" if alone and is_doubtful(transaction, case, given[0]) else step
 
 
-def _given(transaction: Transaction, reading: AnyRow) -> list[str]:
-    """Return the answers of a round, in order."""
-    return transaction.values(
-        select(answers.c.label)
-        .select_from(readings.join(answers, answers.c.id == readings.c.answer_id))
+def _done(wanted: Select[Any], reading: AnyRow) -> Select[Any]:
+    """Return the query for the answered readings of a round, in order."""
+    return (
+        wanted.select_from(readings.join(answers, answers.c.id == readings.c.answer_id))
         .where(
             readings.c.case_id == reading.case_id,  # follows from the root, but has an index
             readings.c.root == reading.root,

@@ -70,37 +70,36 @@ class _Capital:
     weighted_errors: float | None = None
 
 
-def audit_weight(audited: Any, answers: Sequence[str]) -> float:
+def audit_weight(audited: Any, whys: Sequence[str]) -> float:
     """Return how much an audit counts, so that audits stand for all automatic decisions.
 
     An agreement of the first reader with the model counts only where a second one was asked, for
-    both may share a mistake. That happens to a share s of them, so a disagreement, which an arbiter
+    both may share a mistake. That happens to a share s of them, so a dispute, which an arbiter
     always settles, counts s. And doubtful decisions are audited more often, so each counts less.
 
     Parameters
     ----------
     audited : row
-        A case: predicted, rate, least, twice (the share s).
-    answers : sequence of str
-        What its readers answered, in order; empty if the audit is open.
+        A case: rate, least, twice (the share s).
+    whys : sequence of str
+        Why each of its answers was asked for; empty if the audit is open, which then counts as much
+        as it can.
     """
-    weight = 1.0 if audited.least is None else audited.least / audited.rate
-    if not audited.twice or not answers:
+    weight = 1.0 if audited.least is None else float(audited.least / audited.rate)
+    if not audited.twice or not whys or "second" in whys:
         return weight
-    if answers[0] != audited.predicted:
-        return weight * float(audited.twice)
-    return weight if len(answers) > 1 else 0.0
+    return weight * float(audited.twice) if "arbiter" in whys else 0.0
 
 
 def settle_audit(
-    transaction: Transaction, audited: AnyRow, label: str | None, answers: Sequence[str]
+    transaction: Transaction, audited: AnyRow, label: str | None, whys: Sequence[str]
 ) -> None:
     """Store what a blind label says about an automatic decision; None opens the audit again."""
     if audited.audit is None:
         return
     audit = "open" if label is None else "right" if label == audited.predicted else "wrong"
     event = transaction.event("audit.settled", case_id=audited.id)
-    weight = None if label is None else audit_weight(audited, answers)
+    weight = None if label is None else audit_weight(audited, whys)
     transaction.update(cases, audited.id, event, audit=audit, weight=weight)
     recount(transaction, audited.policy_id, changed=audited.id)
 
