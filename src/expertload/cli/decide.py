@@ -37,16 +37,14 @@ def decide(
     keep: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="COLUMN",
-            help="Copy a column, for example an identifier. May be repeated.",
-            show_default=False,
+            metavar="COLUMN", help="Copy a column, for example an identifier. May be repeated."
         ),
     ] = None,
     invalid: Annotated[
         Invalid,
         typer.Option(
             help="A case that cannot be decided stops the command (refuse), or goes to experts, "
-            "with the reason in a column 'why' (delegate).",
+            "with the reason in a column 'why' (delegate)."
         ),
     ] = "refuse",
     *,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Data = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="The folder of the desk (SQLite).", show_default=False),
+    typer.Option(metavar="FOLDER", help="The folder of the desk (SQLite)."),
 ]
 Address = Annotated[
     str | None,
@@ -27,7 +27,6 @@ Address = Annotated[
         metavar="URL",
         envvar="EXPERTLOAD_DESK_DATABASE",
         help="The database of the desk: a postgresql:// address.",
-        show_default=False,
     ),
 ]
 
@@ -98,7 +97,6 @@ def serve(
         typer.Option(
             metavar="NAME",
             help="The header in which a trusted proxy names the user; see docs/desk/operator.md.",
-            show_default=False,
         ),
     ] = None,
     proxy_secret: Annotated[
@@ -107,7 +105,6 @@ def serve(
             metavar="SECRET",
             envvar="EXPERTLOAD_DESK_PROXY_SECRET",
             help="The secret that the proxy sends as X-Desk-Proxy-Secret.",
-            show_default=False,
         ),
     ] = "",
     oidc_issuer: Annotated[
@@ -128,7 +125,6 @@ def serve(
             metavar="SECRET",
             envvar="EXPERTLOAD_DESK_OIDC_SECRET",
             help="The desk's client secret at the provider.",
-            show_default=False,
         ),
     ] = "",
     oidc_claim: Annotated[

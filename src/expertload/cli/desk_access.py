@@ -23,7 +23,6 @@ Site = Annotated[
         metavar="URL",
         envvar="EXPERTLOAD_DESK_ADDRESS",
         help="The desk's address, for the link; by default, where it was served last.",
-        show_default=False,
     ),
 ]
 
@@ -129,7 +128,6 @@ def away_user(
             formats=["%Y-%m-%d"],
             metavar="DAY",
             help="The last day, such as 2027-01-06; leave it out if they are back.",
-            show_default=False,
         ),
     ] = None,
     data: Data = None,

@@ -30,11 +30,7 @@ def demo(
     rate: Annotated[float, typer.Option(min=0.01, max=100, help="Cases per second.")] = 1.0,
     drift_after: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            help="After this many cases, send mirrored images, to see the alarm.",
-            show_default=False,
-        ),
+        typer.Option(min=0, help="After this many cases, send mirrored images, to see the alarm."),
     ] = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:

@@ -34,7 +34,6 @@ def send(
             metavar="TOKEN",
             envvar="EXPERTLOAD_DESK_TOKEN",
             help="A token with the role api; the variable keeps it out of the shell's history.",
-            show_default=False,
         ),
     ] = "",
     address: Annotated[str, typer.Option(metavar="URL", help="The desk's address.")] = HERE,

@@ -52,7 +52,6 @@ def evaluate(
         typer.Option(
             metavar="POLICY.json",
             help="Save the certified operating point for 'expertload decide'.",
-            show_default=False,
         ),
     ] = None,
     confidence_level: Annotated[
@@ -67,7 +66,6 @@ def evaluate(
         typer.Option(
             "--certify-groups",
             help="Certify a threshold for each group; --save-policy then saves all of them.",
-            show_default=False,
         ),
     ] = False,
     promise: Annotated[
@@ -78,7 +76,6 @@ def evaluate(
             "'precision:malignant=0.98' (automatic answers that are right) or "
             "'missed:malignant=0.02' (cases decided as something else). May be repeated; "
             "--save-policy then saves these thresholds.",
-            show_default=False,
         ),
     ] = None,
     cluster_promise: Annotated[
@@ -93,7 +90,6 @@ def evaluate(
         typer.Option(
             "--choose-confidence",
             help="Choose the score that ranks cases on a part of them, and certify on the others.",
-            show_default=False,
         ),
     ] = False,
     seed: Annotated[int, typer.Option(help="The seed of the split for --choose-confidence.")] = 0,
@@ -103,7 +99,6 @@ def evaluate(
             metavar="FILE",
             help="Answers of several readers (columns case, reader, answer), in place of --expert; "
             "one reader of each case is drawn at random, and cases are matched by --id.",
-            show_default=False,
         ),
     ] = None,
     name: Names = None,

@@ -57,7 +57,6 @@ def evaluate(
             metavar="POLICY.json",
             help="Save the operating point certified on the test split, for 'expertload decide'; "
             "for several runs, the one of their ensemble.",
-            show_default=False,
         ),
     ] = None,
     data_dir: DataDir = None,

@@ -67,7 +67,6 @@ def lower_load(
             min=1,
             metavar="PIXELS",
             help="Resize the images of a folder to this many pixels per side.",
-            show_default=False,
         ),
     ] = None,
     start: Annotated[
@@ -76,7 +75,6 @@ def lower_load(
             "--continue",
             metavar="RUN",
             help="Start with the weights of an earlier run or lower-load.",
-            show_default=False,
         ),
     ] = None,
     settings: Settings = None,

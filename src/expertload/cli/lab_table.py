@@ -53,7 +53,6 @@ def table(
             metavar="FILE.csv",
             help="Also write every number of every run to this CSV file, with seeds, settings "
             "and versions.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -97,7 +96,6 @@ def compare(
         typer.Option(
             metavar="FOLDER",
             help="Folder of runs, or a recipe's name: FIRST and SECOND are then losses.",
-            show_default=False,
         ),
     ] = None,
     number: Annotated[

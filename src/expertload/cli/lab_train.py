@@ -20,7 +20,6 @@ AllowImport = Annotated[
         "--allow-import",
         metavar="MODULE:NAME",
         help="Allow importing this network or loss, named in the run's folder. May be repeated.",
-        show_default=False,
     ),
 ]
 
@@ -30,7 +29,6 @@ DataDir = Annotated[
         "--data-dir",
         metavar="FOLDER",
         help="Folder of the data files; by default $EXPERTLOAD_DATA or the user's cache.",
-        show_default=False,
     ),
 ]
 Device = Annotated[
@@ -75,11 +73,7 @@ def fetch_data(
     console().print(f"{name} is in {folder}")
 
 
-def recipes(
-    name: Annotated[
-        str | None, typer.Argument(help="A recipe to print.", show_default=False)
-    ] = None,
-) -> None:
+def recipes(name: Annotated[str | None, typer.Argument(help="A recipe to print.")] = None) -> None:
     """List the recipes that come with the library, or print one.
 
     A printed recipe is a good start for your own: `expertload lab recipes digits > mine.toml`. Or
@@ -108,7 +102,6 @@ Settings = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="Change a setting of the recipe: training.epochs=2. May be repeated.",
-        show_default=False,
     ),
 ]
 Devices = Annotated[int, typer.Option(min=1, help="Processes, or GPUs, on each machine.")]
@@ -269,7 +262,6 @@ def sweep(
             "--job",
             metavar="KEY=VALUE",
             help="A setting of the Slurm jobs: slurm_partition=gpu. May be repeated.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from expertload.cli.options import (
-    OPENING,
-    OptionGroup,
-    Policy,
-    column_option,
-    load_policy,
-    takes,
-)
+from expertload.cli.options import OPENING, OptionGroup, Policy, column_option, load_policy, takes
 from expertload.cli.outputs import AsJson, Rows, check_output, check_picture, save_picture
 from expertload.cli.screen import console
 
@@ -75,16 +68,11 @@ def monitor(
             metavar="STATE.json",
             help="Keep the audits in this file and continue from it next time. Cases need a key; "
             "rows already counted are skipped.",
-            show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PICTURE",
-            help="Draw the evidence over time: .png, .svg or .pdf.",
-            show_default=False,
-        ),
+        typer.Option(metavar="PICTURE", help="Draw the evidence over time: .png, .svg or .pdf."),
     ] = None,
     blocks: Annotated[
         int | None,
@@ -108,7 +96,6 @@ def monitor(
             metavar="PROBABILITY",
             help="The smallest probability with which any decided case is audited, if these "
             "differ.",
-            show_default=False,
         ),
     ] = None,
     promise: Annotated[
@@ -306,20 +293,17 @@ def _to_dict(
 @takes(opening=OPENING)
 def sample(
     file: Annotated[
-        Path,
-        typer.Argument(help="Decisions of 'expertload decide', with a kept key (--keep)."),
+        Path, typer.Argument(help="Decisions of 'expertload decide', with a kept key (--keep).")
     ],
     out: Rows = None,
     rate: Annotated[
-        float,
-        typer.Option(help="The share of automatic decisions to audit; the same every month."),
+        float, typer.Option(help="The share of automatic decisions to audit; the same every month.")
     ] = 0.1,
     more_doubtful: Annotated[
         bool,
         typer.Option(
             "--more-doubtful",
             help="Draw the less confident half three times as often as the other.",
-            show_default=False,
         ),
     ] = False,
     key: Annotated[str | None, column_option("The identifier of the case.")] = None,

@@ -19,12 +19,8 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".svg", ".pdf")
 DOTS_PER_INCH = 200
 
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print JSON, for programs.", show_default=False)
-]
-Report = Annotated[
-    Path | None, typer.Option(metavar="REPORT.html", help="Write a report.", show_default=False)
-]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Report = Annotated[Path | None, typer.Option(metavar="REPORT.html", help="Write a report.")]
 Rows = Annotated[
     Path | None,
     typer.Option(

@@ -33,18 +33,12 @@ def plot(
     ],
     target_accuracy: Annotated[
         float | None,
-        typer.Option(
-            metavar="ACCURACY",
-            help="Mark where each curve reaches this accuracy.",
-            show_default=False,
-        ),
+        typer.Option(metavar="ACCURACY", help="Mark where each curve reaches this accuracy."),
     ] = None,
     confidence_level: Annotated[
         float, typer.Option(metavar="LEVEL", help="Confidence level of the bands and intervals.")
     ] = 0.95,
-    title: Annotated[
-        str | None, typer.Option(help="A title above the plot.", show_default=False)
-    ] = None,
+    title: Annotated[str | None, typer.Option(help="A title above the plot.")] = None,
     name: Names = None,
     *,
     columns: ColumnNames,

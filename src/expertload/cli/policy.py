@@ -25,7 +25,6 @@ def sql(
         typer.Option(
             metavar="COLUMN",
             help="Copy a column, for example an identifier. May be repeated.",
-            show_default=False,
         ),
     ] = None,
     *,

@@ -236,11 +236,7 @@ def _folds(cases: Cases, n_folds: int, rng: np.random.Generator) -> list[BoolArr
 
 
 def _loads(
-    cases: Cases,
-    names: Sequence[str],
-    n_folds: int,
-    target: float,
-    rng: np.random.Generator,
+    cases: Cases, names: Sequence[str], n_folds: int, target: float, rng: np.random.Generator
 ) -> dict[str, float]:
     """Return the load of each score; no score is fitted on the cases that it ranks."""
     folds = _folds(cases, n_folds, rng)
@@ -275,11 +271,7 @@ def _lowest(loads: Mapping[str, float]) -> str:
 
 
 def _nested(
-    cases: Cases,
-    names: Sequence[str],
-    n_folds: int,
-    target: float,
-    rng: np.random.Generator,
+    cases: Cases, names: Sequence[str], n_folds: int, target: float, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
     """Choose and fit without each fold in turn, and rank the cases of that fold.
 

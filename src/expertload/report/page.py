@@ -21,13 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from expertload._check import (
-    check_fraction,
-    check_models,
-    check_positive,
-    message,
-    require_extra,
-)
+from expertload._check import check_fraction, check_models, check_positive, message, require_extra
 from expertload._files import write_atomically
 from expertload._format import percent, promised
 from expertload.evaluation import Compared, Evaluation, compare_with_first
