@@ -288,7 +288,7 @@ def test_several_targets_are_certified_at_once(run, file):
     text = " ".join(
         run("evaluate", file, "--target-accuracy", 0.9, "--target-accuracy", 0.8).stdout.split()
     )
-    assert "target threshold load right when automatic" in text
+    assert "target threshold automated load right when automatic" in text
     assert "All of these hold together, with 95 % confidence." in text
     found = json.loads(
         run("evaluate", file, "--json", "--target-accuracy", 0.9, "--target-accuracy", 0.8).stdout
@@ -366,7 +366,7 @@ def test_a_database(run, tmp_path, table):
         (["evaluate", "none.csv"], "There is no file"),
         (["evaluate", "model.csv", "--label", "truth"], "There is no column 'truth'"),
         (["evaluate", "model.csv", "--target-accuracy", "97"], "pass 0.97 for 97 %"),
-        (["evaluate", "model.csv", "--confidence-level", "95"], "confidence_level"),
+        (["evaluate", "model.csv", "--confidence-level", "95"], "--confidence-level must"),
         (["evaluate", "model.csv", "--method", "magic"], "fixed_sequence"),
         (["evaluate", "model.csv", "--out", "no/r.html"], "There is no folder no"),
         (["evaluate", "model.csv", "--save-policy", "no/p.json"], "There is no folder no"),

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from expertload._format import promised
+from expertload._format import percent, promised
+from expertload.cli.screen import table_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -96,13 +96,13 @@ def _only(tables: Mapping[str, PredictionsTable]) -> PredictionsTable:
 def print_choice(screen: Console, choice: SplitChoice) -> None:
     """Print the loads of all scores, the load saved, and which cases remain."""
     found = choice.found
-    rows = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    rows.add_column("confidence")
-    rows.add_column(f"load at {promised(found.target_accuracy)}", justify="right")
-    for name, load in found.loads.items():
-        chosen = name == found.score.name
-        rows.add_row(name, f"{load:.1%}", style="bold" if chosen else "")
-    screen.print(rows)
+    styles = {name: "bold" if name == found.score.name else "" for name in found.loads}
+    rows = [
+        [Text(each, style=styles[name]) for each in (name, percent(1 - load), percent(load))]
+        for name, load in found.loads.items()
+    ]
+    target = promised(found.target_accuracy)
+    screen.print(table_of(["confidence", f"automated at {target}", f"load at {target}"], rows))
     screen.print()
     screen.print(Text(str(found)))
     screen.print(

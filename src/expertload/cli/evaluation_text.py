@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from expertload._format import percent, promised
-from expertload.cli.screen import one_line
+from expertload.cli.screen import one_line, table_of
 from expertload.operating_point.point import digits
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from expertload.cli.evaluate import Comparisons, Models
-    from expertload.evaluation import Evaluation
+    from expertload.evaluation import Evaluation, GroupEvaluation
     from expertload.io import PredictionsTable
     from expertload.operating_point import OperatingPoint
     from expertload.significance import Interval
@@ -111,35 +111,31 @@ def _grid(rows: Iterable[tuple[str, str, str]]) -> Table:
 
 def _points(what: str, points: Mapping[Any, OperatingPoint]) -> Table:
     """Return a table of the certified points of groups, answers or targets."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in (what, "threshold", "automated", "load", "right when automatic"):
-        table.add_column(heading, justify="left" if heading == what else "right")
-    for group, point in points.items():
-        shares = percent(1 - point.expert_load), percent(point.expert_load)
-        name, right = Text(one_line(group)), ""
-        threshold = Text("none certified", style="yellow")
+
+    def row(name: Any, point: OperatingPoint) -> tuple[Text | str, ...]:
+        threshold, right = Text("none certified", style="yellow"), ""
         if point.accuracy is not None:
             threshold, right = Text(digits(point.threshold)), percent(point.accuracy)
-        table.add_row(name, threshold, *shares, right)
-    return table
+        shares = percent(1 - point.expert_load), percent(point.expert_load)
+        return Text(one_line(name)), threshold, *shares, right
+
+    headings = (what, "threshold", "automated", "load", "right when automatic")
+    return table_of(headings, [row(*each) for each in points.items()])
 
 
 def _groups(found: Evaluation) -> Table:
-    shown = found.groups[:N_GROUPS]
-    left_out = len(found.groups) - len(shown)
-    table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
-    table.add_column("worst groups" if left_out else "groups")
-    for heading in ("cases", "right when automatic", "automated", "load"):
-        table.add_column(heading, justify="right")
-    table.add_column("")
-    for group in shown:
-        rate, load = group.accepted_accuracy, group.expert_load
-        right = "none automatic"
+    """Return a table of the worst groups."""
+
+    def row(group: GroupEvaluation) -> tuple[Text | str, ...]:
+        rate, load, right = group.accepted_accuracy, group.expert_load, "none automatic"
         if rate is not None:
             right = f"{percent(rate.estimate)} ({percent(rate.low)} to {percent(rate.high)})"
         few = Text("few cases" if group.is_small else "", style="yellow")
-        shares = percent(1 - load), percent(load)
-        table.add_row(Text(one_line(group.name)), str(group.n_cases), right, *shares, few)
-    if left_out:
-        table.add_row(Text(f"and {left_out} more", style="dim"))
-    return table
+        name, shares = Text(one_line(group.name)), (percent(1 - load), percent(load))
+        return name, str(group.n_cases), right, *shares, few
+
+    rows, left_out = [row(group) for group in found.groups[:N_GROUPS]], len(found.groups) - N_GROUPS
+    if left_out > 0:
+        rows.append((Text(f"and {left_out} more", style="dim"),))
+    first = "worst groups" if left_out > 0 else "groups"
+    return table_of((first, "cases", "right when automatic", "automated", "load", ""), rows)

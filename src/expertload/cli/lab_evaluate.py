@@ -13,7 +13,7 @@ import typer
 from expertload._names import CALIBRATOR_NAMES, Objective, Positive
 from expertload.cli.lab_train import AllowImport, DataDir, Device
 from expertload.cli.outputs import AsJson, Report, Rows, check_output
-from expertload.cli.screen import console, rows_done
+from expertload.cli.screen import console, rows_done, table_of
 from expertload.lab import Resize
 
 if TYPE_CHECKING:
@@ -137,28 +137,27 @@ def _fractions(text: str) -> list[float]:
 
 def _table(evaluation: RunEvaluation) -> Table:
     """Return a table: one row per number, one column per run before and after calibration."""
-    from rich.table import Table
-
     from expertload.lab.results.measures import find_measure
 
     everything = dict(evaluation.runs)
     if evaluation.ensemble is not None:
         everything["ensemble"] = evaluation.ensemble
     title = f"{evaluation.data}, test split, in % except NLL (calibrator: {evaluation.calibrator})"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    table.add_column("")
-    for name in everything:
-        table.add_column(name, justify="right")
-        table.add_column("calibrated", justify="right")
+    headings = ["", *(each for name in everything for each in (name, "calibrated"))]
     first = next(iter(everything.values()))["test"]
-    for number in (name for name in first if not name.startswith("aucoc_")):
-        cells = [
-            _cell(number, results[split])
-            for results in everything.values()
-            for split in ("test", "test_calibrated")
+    rows = [
+        [
+            find_measure(number).heading,
+            *(
+                _cell(number, r[s])
+                for r in everything.values()
+                for s in ("test", "test_calibrated")
+            ),
         ]
-        table.add_row(find_measure(number).heading, *cells)
-    return table
+        for number in first
+        if not number.startswith("aucoc_")
+    ]
+    return table_of(headings, rows, title=title)
 
 
 def _cell(name: str, numbers: dict[str, float]) -> str:
@@ -328,15 +327,8 @@ def ood(
 
 
 def _show(evaluation: OutlierEvaluation) -> None:
-    from rich.table import Table
-
     screen = console()
     for name, scores in evaluation.results.items():
-        table = Table(title=f"{name}, %", title_justify="left", box=None, pad_edge=False)
-        table.add_column("")
-        for heading in ("AUROC", "AUPR", "FPR95"):
-            table.add_column(heading, justify="right")
-        for score, numbers in scores.items():
-            table.add_row(score, *(f"{100 * value:.2f}" for value in numbers.values()))
-        screen.print(table)
+        rows = [[s, *(f"{100 * n:.2f}" for n in numbers.values())] for s, numbers in scores.items()]
+        screen.print(table_of(["", "AUROC", "AUPR", "FPR95"], rows, title=f"{name}, %"))
         screen.print(f"images: {evaluation.conversions[name]}\n", style="dim")

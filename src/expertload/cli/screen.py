@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 PACKAGE = str(Path(__file__).parents[1])
@@ -94,6 +95,28 @@ def console(*, stderr: bool = False) -> Console:
     made = _Screen(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = 160
+    return made
+
+
+def table_of(
+    headings: Sequence[str], rows: Iterable[Sequence[RenderableType]], *, title: str | None = None
+) -> Table:
+    """Return a table without lines: names on the left, and numbers on the right.
+
+    Examples
+    --------
+    >>> from expertload.cli.screen import console, table_of
+    >>> console().print(table_of(["group", "load"], [["a", "5 %"], ["b", "12 %"]]))
+    group  load
+    a       5 %
+    b      12 %
+    """
+    made = Table(box=None, pad_edge=False, header_style="dim", title=title, title_justify="left")
+    made.add_column(headings[0], no_wrap=True)
+    for heading in headings[1:]:
+        made.add_column(heading, justify="right" if heading else "left")
+    for row in rows:
+        made.add_row(*row)
     return made
 
 
