@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import io
+import os
 import signal
 import subprocess
 import sys
@@ -187,6 +188,7 @@ def _main() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+        os.nice(10)  # whoever waits for the desk itself goes first
     with contextlib.suppress(EOFError):
         while True:
             data = _receive(sys.stdin.buffer)
