@@ -20,6 +20,9 @@ ROUNDS = 5
 COMMITS_OF_A_SLOW_DISK = 293  # per second, on the disk on which the limit of 5 was set
 
 
+SHADOW = b'"shadow": {"b": {"cat": 0.7, "dog": 0.3}, "c": {"cat": 0.4, "dog": 0.6}}, '
+
+
 def case(number: int) -> bytes:
     """Return one case as a sender would send it."""
     return json.dumps(
@@ -61,8 +64,11 @@ def _warm(place: Place, token: str) -> None:
         )
 
 
-def _send(caller: Caller, first: int, n: int) -> float:
-    sent = [b"\n".join(case(first + b * BATCH + i) for i in range(BATCH)) + b"\n" for b in range(n)]
+def _send(caller: Caller, first: int, n: int, more: bytes = b"") -> float:
+    sent = [
+        b"\n".join(b"{" + more + case(first + b * BATCH + i)[1:] for i in range(BATCH)) + b"\n"
+        for b in range(n)
+    ]
     start = time.perf_counter()
     for batch in sent:
         answer = caller.post("/api/cases", batch, "application/x-ndjson")
@@ -91,6 +97,28 @@ def _numbered(rows, first: int):  # type: ignore[no-untyped-def]
         "readings": [(n, r[1], n, n, *r[4:]) for n, r in readings],
         "events": [(n, *r[1:5], n, r[6]) for n, r in events],
     }
+
+
+def shadows(place: Place, sizes: Sizes) -> None:
+    """Compare batches with the answers of two models in shadow and batches without, in turns."""
+    a_round = sizes.batches // ROUNDS
+    with Desk.open(place.desk("shadows")) as desk:
+        token = desk.write(add_token, "sender", "api")
+    plain, shadowed = [], []
+    with server(place, "shadows") as (host, port):
+        caller = Caller(host, port, token)
+        for number in range(2 * ROUNDS + 1):
+            first, two = (number + 1) * 1_000_000, bool(number % 2)
+            rate = _send(caller, first, a_round, b'"model": "a", ' + SHADOW if two else b"")
+            (shadowed if two else plain).append(rate)
+        caller.close()
+    ratio = statistics.median(shadowed) / statistics.median(plain[1:])
+    row(
+        f"with two models in shadow ({statistics.median(shadowed):,.0f}/s) / without "
+        f"({statistics.median(plain[1:]):,.0f}/s)",
+        ratio,
+        at_least=2 / 3,
+    )
 
 
 # ------------------------------------------------------------------ one at a time

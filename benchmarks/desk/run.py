@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-PARTS = ("intake", "clients", "queue", "export", "crowd", "attacks")
+PARTS = ("intake", "shadows", "clients", "queue", "export", "crowd", "attacks")
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ def main(arguments: Sequence[str] = ()) -> None:
             print(f"{place.kind}, load average {load:.1f} on {os.cpu_count()} cores")
             if "intake" in parts:
                 intake.batches(place, sizes)
+            if "shadows" in parts:
+                intake.shadows(place, sizes)
             if "clients" in parts:
                 intake.clients(place, sizes)
             if {"queue", "export"} & set(parts):

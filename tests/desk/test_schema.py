@@ -14,7 +14,12 @@ from tests.desk.conftest import MEMORY
 from tests.desk.serving import serving
 from tests.desk.world import Clock, World, sent
 
-ROLES = {"/api/cases": "api", "/api/claims": "reader", "/api/answers": "reader"}
+ROLES = {
+    "/api/cases": "api",
+    "/api/shadow": "api",
+    "/api/claims": "reader",
+    "/api/answers": "reader",
+}
 FEW = settings(
     max_examples=10,
     deadline=None,

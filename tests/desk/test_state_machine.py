@@ -11,18 +11,28 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from expertload.desk import Desk, Rules
+from expertload.desk.intake.case import Shadow
 from expertload.desk.intake.golden import add_golden, read_golden
 from expertload.desk.intake.receiving import Outcome
+from expertload.desk.intake.shadows import receive_shadows
 from expertload.desk.queue.answers import answer, undo
 from expertload.desk.queue.claims import extend, hand_back, skip
 from expertload.desk.queue.corrections import correct_of, correct_own, reopen
 from expertload.desk.store.tables import metadata
 from expertload.desk.trail.chain import seal_events
-from expertload.desk.watch.policies import active_policy, void_case, withdraw
+from expertload.desk.watch.anew import decide_all_waiting
+from expertload.desk.watch.policies import (
+    active_policy,
+    add_policy,
+    begin,
+    trial_policy,
+    void_case,
+    withdraw,
+)
 from expertload.exceptions import DeskRefusedError
 from tests.desk.conftest import MEMORY
 from tests.desk.invariants import check_all
-from tests.desk.world import CLASSES, Clock, World, sent
+from tests.desk.world import CLASSES, Clock, World, policy_text, sent
 
 PEOPLE = [
     ("ann", "reader"),
@@ -145,8 +155,23 @@ class Day(RuleBasedStateMachine):
     def turn(self, seconds) -> None:
         self.world.clock.turn(seconds)
 
+    @rule(batch=st.lists(st.tuples(keys, confidences), min_size=1, max_size=4))
+    def answer_in_shadow(self, batch) -> None:
+        """B answers cases, some again with other numbers: its first answer stays."""
+        given = [Shadow(key, "B", {"cat": p, "dog": 1 - p}) for key, p in batch]
+        for result in self.desk.write(receive_shadows, given):
+            assert isinstance(result, dict) or result.code in ("conflict", "not_found")
+
+    def _try_out(self) -> None:
+        """Let B decide a share, whatever the evidence says: that has its own tests."""
+        trial = self.desk.read(trial_policy)
+        if trial is not None:
+            self.desk.write(withdraw, trial.id, reason="test")
+        number = self.desk.write(add_policy, policy_text(model_name="B"), source="challenger")
+        self.desk.write(begin, number, "trial", share=0.5)
+
     @precondition(lambda self: self.steps % 4 == 3)
-    @rule(what=st.sampled_from(["activate", "withdraw", "seal", "golden", "golden"]))
+    @rule(what=st.sampled_from(["activate", "withdraw", "seal", "golden", "golden", "try", "anew"]))
     def manage(self, what) -> None:
         active = self.desk.read(active_policy)
         if what == "golden":
@@ -154,6 +179,10 @@ class Day(RuleBasedStateMachine):
             assert self.desk.write(add_golden, [read_golden(json.dumps(golden))] * 2) == 1
         elif what == "activate":
             self.world.activate()
+        elif what == "try":
+            self._try_out()
+        elif what == "anew":
+            decide_all_waiting(self.desk)
         elif what == "seal":
             seal_events(self.desk)
         elif active is not None:
@@ -188,7 +217,9 @@ def test_a_day_at_the_desk(kind, request):
         def open(self) -> World:
             if cluster is not None:
                 names = ", ".join(table.name for table in metadata.sorted_tables)
-                cluster.sql(f"TRUNCATE {names} RESTART IDENTITY CASCADE", database="desk")
+                as_copied = "SET session_replication_role = replica"
+                emptied = f"TRUNCATE {names} RESTART IDENTITY CASCADE"
+                cluster.sql(f"{as_copied}; {emptied}", database="desk")
                 place = cluster.address("desk")
             else:
                 self.folder = tempfile.TemporaryDirectory(dir=MEMORY)

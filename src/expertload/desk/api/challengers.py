@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field
 
 from expertload.desk.api.access import desk_of, error_body, failure_of, needs
-from expertload.desk.api.cases import NDJSON, read_lines
+from expertload.desk.api.cases import JSON, NDJSON, read_lines
 from expertload.desk.intake.case import Shadow, read_shadow
 from expertload.desk.intake.shadows import Stored, receive_shadows
 from expertload.desk.watch import challengers
@@ -18,7 +18,20 @@ from expertload.desk.watch.anew import decide_all_waiting
 from expertload.exceptions import DeskRefusedError
 
 router = APIRouter(prefix="/api")
-_SENT = {"required": True, "content": {NDJSON: {"schema": {"type": "string"}}}}
+_NAME = {"type": "string", "minLength": 1, "maxLength": 200}
+_SHADOW = {
+    "type": "object",
+    "required": ["key", "model", "probabilities"],
+    "properties": {
+        "key": _NAME,
+        "model": _NAME,
+        "probabilities": {"type": "object", "additionalProperties": {"type": ["number", "null"]}},
+    },
+}
+_SENT = {
+    "required": True,
+    "content": {JSON: {"schema": _SHADOW}, NDJSON: {"schema": {"type": "string"}}},
+}
 
 
 class AdoptBody(BaseModel, extra="forbid", populate_by_name=True):
@@ -30,18 +43,21 @@ class AdoptBody(BaseModel, extra="forbid", populate_by_name=True):
 
 @router.post(
     "/shadow",
-    summary="Send answers of models that decide nothing, up to 5,000 as NDJSON",
+    summary="Send an answer of a model that decides nothing, or up to 5,000 as NDJSON",
     dependencies=[Depends(needs("api"))],
     openapi_extra={"requestBody": _SENT},
 )
 async def send(request: Request) -> Response:
     """Store answers to known cases, a line each; a bad line does not affect the others."""
-    data = await request.body()
-    read = await asyncio.to_thread(read_lines, data, NDJSON, read_shadow)
+    is_one = request.headers.get("content-type", "").startswith(JSON)
+    data, kind = await request.body(), JSON if is_one else NDJSON
+    read = await asyncio.to_thread(read_lines, data, kind, read_shadow)
     given = [each for each in read if isinstance(each, Shadow)]
     stored = iter(await desk_of(request).awrite(receive_shadows, given))
     results = [next(stored) if isinstance(each, Shadow) else each for each in read]
-    return Response(b"".join(map(_line, results, read)), media_type=NDJSON)
+    if is_one and isinstance(results[0], DeskRefusedError):
+        raise results[0]
+    return Response(b"".join(map(_line, results, read)), media_type=kind)
 
 
 def _line(result: Stored | DeskRefusedError, read: Shadow | DeskRefusedError) -> bytes:
