@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from expertload._format import percent
 from expertload.cli.app import app
 from expertload.desk.intake.case import SentCase
 from expertload.desk.intake.routing import read_policy
@@ -124,7 +125,8 @@ def test_a_person_reads_what_was_chosen(chosen):
     assert "'correctness' was chosen on 210 cases" in words
     assert "the other 490 cases" in words
     assert "Cases are ranked by 'correctness', which was chosen on 210 other cases" in words
-    assert f"{told['confidence_choice']['loads']['margin']:.1%}" in words
+    load = told["confidence_choice"]["loads"]["margin"]
+    assert f"margin {percent(1 - load)} {percent(load)}" in words
 
 
 @pytest.mark.parametrize(
