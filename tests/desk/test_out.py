@@ -127,7 +127,7 @@ def test_an_export_that_nobody_takes_to_its_end_leaves_nothing_behind(world, mon
 
 
 def test_an_export_of_a_database_that_fails_ends_with_its_error(world, tmp_path, monkeypatch):
-    def broken(*_):
+    def broken(*arguments, **options):
         raise OperationalError("SELECT", None, Exception("gone"))
 
     world.send(sent("a"))
