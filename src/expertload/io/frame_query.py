@@ -75,7 +75,7 @@ def _query(cases: FrameCases, request: Request) -> nw.LazyFrame[Any]:
         columns[WEIGHT] = weight
         sums[WEIGHT] = nw.col(WEIGHT).sum()
     if weight is None and request.probabilities is None:
-        sums[GRADED] = (nw.col(RIGHT) * (1 - nw.col(RIGHT))).max()
+        columns[GRADED], sums[GRADED] = right * (1 - right), nw.col(GRADED).max()
     key = cases.confidence
     if request.bits is not None:
         # A power of two changes only the exponent, so neither step rounds anything else.
