@@ -23,7 +23,7 @@ help:  ## show this help
 
 # The extras that targets need; the development tools need all of them.
 demo_extras := lab,report
-desk_extras := desk,sklearn
+desk_extras := desk
 docs_extras := docs
 dev_extras := dev
 

@@ -1,15 +1,13 @@
 """Takes pictures of the desk's pages: desktop and phone, light and dark.
 
     python -m tools.desk_pictures OUT          every page
-    python -m tools.desk_pictures --docs       the two in docs/images
+    python -m tools.desk_pictures --docs       those in docs/images
 
-The desk is filled with half a day of digits by a sender, two readers and an arbiter, who know the
-true labels.
+The desk is filled by the demo's day: experts' answers teach a second network, and the load falls.
 """
 
 from __future__ import annotations
 
-import random
 import shutil
 import socket
 import sys
@@ -18,17 +16,20 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from expertload.desk import Desk
-from expertload.desk.demo import DEMO_RULES, prepare, train
+from expertload.desk.demo import DEMO_RULES, TARGET_ACCURACY, prepare, train
 from expertload.desk.intake.case import read_case
 from expertload.desk.intake.receiving import receive
-from expertload.desk.people.accounts import add_user, find_user
+from expertload.desk.people.accounts import find_user
 from expertload.desk.people.sessions import begin_session
-from expertload.desk.queue.answers import answer
 from expertload.desk.queue.claims import claim
+from expertload.desk.rounds import N_CASES, Round, play
 from expertload.desk.trail.chain import seal_events
 
 SIZES = {"desktop": (1280, 860), "phone": (390, 844)}
@@ -44,47 +45,44 @@ PAGES = {
 DOCS = Path(__file__).parents[1] / "docs" / "images"
 
 
-class PastClock:
-    """A clock that starts some hours ago and moves only when told."""
-
-    def __init__(self, hours: float) -> None:
-        self.behind = int(hours * 3.6e9)
-
-    def __call__(self) -> int:
-        """Return microseconds since 1970, some hours ago."""
-        return time.time_ns() // 1_000 - self.behind
-
-
-def fill(desk: Desk, clock: PastClock, *, n_cases: int, drift_after: int | None = None) -> None:
-    """Fill a desk with half a day of cases and answers."""
+def fill(desk: Desk) -> list[Round]:
+    """Play the demo's day; some cases are left for the next reader."""
     digits = train()
-    prepare(desk, digits)
-    people = [desk.write(add_user, name, ["reader"]) for name in ("Ada", "Grace")]
-    arbiter = desk.write(add_user, "Katherine", ["arbiter"])
-    chance, step = random.Random(0), clock.behind // n_cases
-    truth: dict[str, str] = {}
-    for case, label in digits.cases(run="digit", drift_after=drift_after):
-        if len(truth) >= n_cases:
-            break
-        truth[case["key"]] = label
-        desk.write(receive, [read_case(case)])
-        if chance.random() < 0.6 and len(truth) < n_cases - 6:
-            who = chance.choice([*people, arbiter])
-            _read_one(desk, clock, truth, who, who == arbiter, chance)
-        clock.behind = max(0, clock.behind - step)
-    clock.behind = 0
+    _, _, colleagues = prepare(desk, digits)
+    played = list(play(desk, digits, colleagues))
+    left = islice(played[-1].digits.cases(run="left", first=N_CASES), 40)
+    desk.write(receive, [read_case(case) for case, _ in left])
     seal_events(desk)
+    return played
 
 
-def _read_one(
-    desk: Desk, clock: PastClock, truth: dict[str, str], who: int, arbiter: bool, chance: Any
-) -> None:
-    held = desk.write(claim, who, arbiter=arbiter)
-    if held is None:
-        return
-    clock.behind -= int(chance.uniform(5e6, 20e6))
-    label = truth[held.key] if chance.random() > 0.03 else chance.choice(held.classes)
-    desk.write(answer, who, held.lease, label, held.lease[:60])
+def draw(played: list[Round], out: Path) -> None:
+    """Draw the load and the accuracy of automatic decisions, round by round."""
+    from matplotlib import pyplot as plt
+
+    at_once = N_CASES // len(played)
+    ends = np.arange(1, len(played) + 1) * at_once
+    figure, (above, below) = plt.subplots(
+        2, 1, figsize=(8, 4.2), sharex=True, height_ratios=(3, 1), layout="constrained"
+    )
+    above.bar(
+        ends - at_once / 2, [100 * each.load for each in played], at_once * 0.86, color="#12607f"
+    )
+    above.set(ylabel="read by experts (%)", ylim=(0, 100))
+    right = np.cumsum([each.right * (1 - each.load) for each in played])
+    decided = np.cumsum([1 - each.load for each in played])
+    below.plot(ends, 100 * right / decided, color="#12607f")
+    below.axhline(100 * TARGET_ACCURACY, color="#a33a1f", linestyle="--", linewidth=1)
+    below.text(0, 100 * TARGET_ACCURACY + 0.3, "promised", color="#a33a1f", fontsize=8)
+    below.set(ylabel="decisions\nright (%)", ylim=(92, 100.3), xlabel="cases")
+    notes = ("answers teach\na second network", "confirmed:\ndecides 30 %", "decides\nall")
+    told = (end for end, each in zip(ends, played, strict=True) if each.news)
+    for place, note in zip(told, notes, strict=False):
+        above.axvline(place, color="#59656e", linewidth=0.8)
+        above.text(place - 6, 98, note, fontsize=8, va="top", ha="right")
+    for axes in (above, below):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(out, dpi=160)
 
 
 @contextmanager
@@ -141,13 +139,10 @@ def main() -> None:
     """Fill a desk and take pictures of it."""
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    clock = PastClock(9)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Desk.open(folder, rules=DEMO_RULES, clock=clock) as desk,
-    ):
-        fill(desk, clock, n_cases=600)
+    with tempfile.TemporaryDirectory() as folder, Desk.open(folder, rules=DEMO_RULES) as desk:
+        played = fill(desk)
         if "--docs" in sys.argv:
+            draw(played, DOCS / "desk_rounds.png")
             pages = {"desk_review": "/review", "desk_overview": "/manage"}
             photograph(desk, DOCS, pages, {"desktop": (1280, 1160)}, ["light"])
             for name in pages:

@@ -16,7 +16,7 @@ from expertload.cli.screen import console
 
 if TYPE_CHECKING:
     from expertload.desk import Desk
-    from expertload.desk.demo import Cast
+    from expertload.desk.demo import Cast, Digits
 
 
 def demo(
@@ -29,20 +29,23 @@ def demo(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 0,
     rate: Annotated[float, typer.Option(min=0.01, max=100, help="Cases per second.")] = 1.0,
     drift_after: Annotated[
-        int | None,
-        typer.Option(min=0, help="After this many cases, send mirrored images, to see the alarm."),
-    ] = None,
+        int,
+        typer.Option(min=0, help="Of the live cases, mirror all after these: an alarm follows."),
+    ] = 200,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
-    """Try the desk: spoiled digits, a small network, a certified policy, and you as the expert."""
-    from expertload._check import require_extra
+    """Try the desk: spoiled digits, small networks, a certified policy, and you as the expert.
 
-    require_extra("sklearn", "sklearn", "expertload desk demo")
+    First a day of work is played: experts' answers teach a second network, which takes over when
+    that is shown to be safe, and the load falls. Then cases come live, and you are one of the
+    readers. Later the images change, and the desk withdraws the policy.
+    """
     screen = console()
     folder = data or Path(tempfile.mkdtemp(prefix="expertload-desk-"))
     with open_desk(folder, None, serving=True) as desk:
-        screen.print("Training a small network on 600 spoiled digits, certifying on 600 others ...")
+        screen.print("Training a small network on 80 spoiled digits, certifying on 400 others ...")
         from expertload.desk import demo as play
+        from expertload.desk.rounds import N_CASES
         from expertload.desk.watch.state import change_rules
 
         digits = play.train()
@@ -50,15 +53,38 @@ def demo(
         screen.print(play.what_audits_save())
         desk.write(change_rules, play.DEMO_RULES)
         link, sender, colleagues = play.prepare(desk, digits)
+        digits = _play_a_day(desk, digits, colleagues)
         listening = socket.create_server(("127.0.0.1", port))
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        cases = digits.cases(run=f"{int(time.time())}", drift_after=drift_after)
+        cases = digits.cases(run=f"{int(time.time())}", first=N_CASES, drift_after=drift_after)
         cast = play.Cast(address, cases, sender=sender, colleagues=colleagues, rate=rate)
         typer.echo(f"\nOpen this link, which works once:  {address}/welcome/{link}")
         typer.echo("Review digits there. The manager's page is Overview.")
         typer.echo("Ctrl-C ends the demo.")
         _run(desk, listening, cast, f"{address}/welcome/{link}" if browser else None)
         _say_goodbye(desk, folder)
+
+
+def _play_a_day(desk: Desk, digits: Digits, colleagues: list[str]) -> Digits:
+    """Play the rounds of a day on a new desk, and print how the load falls."""
+    from expertload.desk.rounds import play
+    from expertload.desk.watch.state import state_of
+
+    if desk.read(state_of)["counts"]["received"]:
+        return digits
+    screen = console()
+    screen.print("Playing a day of work, about half a minute ...")
+    loads: list[float] = []
+    for each in play(desk, digits, colleagues):
+        digits = each.digits
+        loads.append(each.load)
+        if len(loads) == 4 or each.news:
+            mean = sum(loads) / len(loads)
+            screen.print(f"load {mean:4.0%}  {'#' * round(40 * mean)}", markup=False)
+            loads.clear()
+        if each.news:
+            screen.print(f"  {each.news}", markup=False, soft_wrap=True)
+    return digits
 
 
 def _run(desk: Desk, listening: socket.socket, cast: Cast, link: str | None) -> None:

@@ -1,6 +1,7 @@
-"""A desk to try out: real images, a real network, a certified policy, and simulated colleagues.
+"""A desk to try out: real images, real networks, a certified policy, and simulated colleagues.
 
-The handwritten digits come with scikit-learn, so nothing is downloaded. Some are spoiled to need an
+`digits.npz` has 1,797 handwritten digits of 43 people (Alpaydin and Kaynak, "Optical recognition of
+handwritten digits", UCI, 1998, CC BY 4.0), so nothing is downloaded. Some are spoiled to need an
 expert. Each image is used for only one purpose: to train, to certify, or to be sent to the desk.
 """
 
@@ -11,12 +12,13 @@ import io
 import random
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from expertload._check import require_extra
 from expertload._names import Role
@@ -31,7 +33,8 @@ from expertload.monitoring import required_audits
 from expertload.operating_point import CertifiedPoint, certify
 
 CLASSES = tuple("0123456789")
-N_TRAIN, N_CERTIFY, VERSIONS = 600, 600, 4
+FIRST, SECOND = "model of May", "model of June"
+N_TRAIN, N_CERTIFY, EPOCHS = 80, 400, 60
 TARGET_ACCURACY = 0.95
 BRIGHTEST = 16.0
 ENLARGED = 16  # by how much the sent image is larger than the original
@@ -39,10 +42,11 @@ ENLARGED = 16  # by how much the sent image is larger than the original
 # Many cases are checked, so that results show within minutes.
 DEMO_RULES = Rules(
     classes=CLASSES,
-    quality_rate=0.3,
+    quality_rate=0.5,
     raised_rate=0.5,
     second_share=0.1,
     audit_second_share=1.0,
+    certify_share=0.2,
     lease_seconds=300,
     undo_seconds=20,
     due_seconds=600,
@@ -77,73 +81,125 @@ def what_audits_save() -> str:
 
 @dataclass(frozen=True)
 class Digits:
-    """A trained network, its certified policy, and images it has never seen."""
+    """A trained network, its certified policy, and images it has never seen.
 
-    network: Any
+    A second network, once there is one, answers in shadow.
+    """
+
+    network: Network
     point: CertifiedPoint
     images: FloatArray
     labels: IntArray
+    challenger: Network | None = None
 
-    def cases(self, *, run: str, drift_after: int | None = None, seed: int = 1) -> Iterator[Any]:
+    def cases(
+        self, *, run: str, first: int = 0, drift_after: int | None = None, seed: int = 1
+    ) -> Iterator[Any]:
         """Yield (case, label) without end; after `drift_after` cases, the images are mirrored."""
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng((seed, first))
         for number in range(10**9):
-            which = number % len(self.images)
+            again, which = divmod(first + number, len(self.images))
             image = self.images[which : which + 1]
             if drift_after is not None and number >= drift_after:
                 image = image.reshape(1, 8, 8)[:, :, ::-1].reshape(1, 64)
-            spoiled = _spoil(image, rng)
-            proba = self.network.predict_proba(spoiled / BRIGHTEST)[0]
-            yield (
-                _case(f"{run}-{number:06d}", spoiled[0], proba, which),
-                CLASSES[self.labels[which]],
-            )
+            spoiled = spoil(image, rng)
+            case = {
+                "key": f"{run}-{number:06d}",
+                "model": FIRST,
+                "probabilities": _answer(self.network, spoiled),
+                "body": {"kind": "image", "content": _png(spoiled[0])},
+            }
+            if self.challenger is not None:
+                case["shadow"] = {SECOND: _answer(self.challenger, spoiled)}
+            if again:  # the same image with other noise: not independent of the first
+                case["cluster"] = f"image-{which}"
+            yield case, CLASSES[self.labels[which]]
 
 
 def train(*, seed: int = 0) -> Digits:
-    """Train a network on spoiled digits and certify a policy on others; takes a few seconds."""
-    datasets = require_extra("sklearn.datasets", "sklearn", "expertload desk demo")
-    neural = require_extra("sklearn.neural_network", "sklearn", "expertload desk demo")
-    images, labels = datasets.load_digits(return_X_y=True)
+    """Train a network on a few spoiled digits and certify a policy on others; takes a second."""
+    with np.load(io.BytesIO(files("expertload.desk").joinpath("digits.npz").read_bytes())) as file:
+        images, labels = file["images"].astype(np.float64), file["labels"].astype(np.int64)
     rng = np.random.default_rng(seed)
     parts = np.split(rng.permutation(len(images)), [N_TRAIN, N_TRAIN + N_CERTIFY])
     training, certifying, unseen = parts
-    many = np.concatenate([_spoil(images[training], rng) for _ in range(VERSIONS)])
-    network = neural.MLPClassifier((64,), alpha=0.01, max_iter=40, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # training stops before it converges, on purpose
-        network.fit(many / BRIGHTEST, np.tile(labels[training], VERSIONS))
+    network = Network.trained(spoil(images[training], rng), labels[training])
     point = certify(
         np.array(CLASSES)[labels[certifying]],
-        network.predict_proba(_spoil(images[certifying], rng) / BRIGHTEST),
+        network.predict_proba(spoil(images[certifying], rng)),
         target_accuracy=TARGET_ACCURACY,
         labels=list(CLASSES),
+        model_name=FIRST,
     )
     return Digits(network, point, images[unseen], labels[unseen])
 
 
-def _spoil(images: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Blur some images, and add a little or much noise to most of them."""
-    strength = rng.choice([0.0, 1.0, 2.0, 3.0], size=len(images), p=[0.3, 0.3, 0.25, 0.15])
-    square = images.reshape(-1, 8, 8)
-    shifted = [np.roll(square, (dy, dx), (1, 2)) for dy in (0, 1) for dx in (0, 1)]
-    blurred = np.where((strength >= 2)[:, None, None], sum(shifted) / 4, square)
-    noise = rng.normal(0, 1.9 * strength[:, None], images.shape)
-    return np.clip(blurred.reshape(images.shape) + noise, 0, BRIGHTEST)
+@dataclass(frozen=True)
+class Network:
+    """A network with one hidden layer, in numpy, so that the demo needs nothing else."""
+
+    weights: Sequence[FloatArray]
+
+    @classmethod
+    def trained(cls, images: FloatArray, labels: IntArray, *, seed: int = 0) -> Network:
+        """Train with Adam on the cross-entropy."""
+        rng = np.random.default_rng(seed)
+        n, hidden, classes = images.shape[1], 64, len(CLASSES)
+        weights: list[FloatArray] = [
+            rng.normal(0, np.sqrt(2 / n), (n, hidden)),
+            np.zeros(hidden),
+            rng.normal(0, np.sqrt(1 / hidden), (hidden, classes)),
+            np.zeros(classes),
+        ]
+        moments = [(np.zeros_like(each), np.zeros_like(each)) for each in weights]
+        batches = [
+            rows
+            for _ in range(EPOCHS)
+            for rows in np.array_split(rng.permutation(len(images)), max(1, len(images) // 32))
+        ]
+        for step, rows in enumerate(batches, start=1):
+            slopes = cls(weights)._slopes(images[rows] / BRIGHTEST, labels[rows])
+            for place, slope in enumerate(slopes):
+                mean, square = moments[place]
+                mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
+                moments[place] = mean, square
+                scale = np.sqrt(square / (1 - 0.999**step)) + 1e-8
+                weights[place] = weights[place] - 0.003 * mean / (1 - 0.9**step) / scale
+        return cls(weights)
+
+    def _slopes(self, images: FloatArray, labels: IntArray) -> list[FloatArray]:
+        first, _, second, _ = self.weights
+        hidden, error = self._layers(images)
+        error[np.arange(len(labels)), labels] -= 1
+        error /= len(labels)
+        back = error @ second.T * (hidden > 0)
+        decay = 1e-3
+        return [
+            images.T @ back + decay * first,
+            back.sum(axis=0),
+            hidden.T @ error + decay * second,
+            error.sum(axis=0),
+        ]
+
+    def _layers(self, images: FloatArray) -> tuple[FloatArray, FloatArray]:
+        first, offset, second, bias = self.weights
+        hidden = np.maximum(images @ first + offset, 0)
+        return hidden, softmax(hidden @ second + bias, axis=1)
+
+    def predict_proba(self, images: FloatArray) -> FloatArray:
+        """Return the probabilities of images whose pixels go from 0 to 16."""
+        return self._layers(images / BRIGHTEST)[1]
 
 
-def _case(key: str, image: FloatArray, proba: FloatArray, which: int) -> dict[str, Any]:
-    return {
-        "key": key,
-        "probabilities": dict(zip(CLASSES, _rounded(proba), strict=True)),
-        "cluster": f"image-{which}",
-        "body": {"kind": "image", "content": _png(image)},
-    }
+def spoil(images: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Add a little or much noise to images."""
+    strength = rng.choice([0.0, 1.0, 3.0], size=(len(images), 1), p=[0.4, 0.4, 0.2])
+    spoiled: FloatArray = np.clip(images + rng.normal(0, 1, images.shape) * strength, 0, BRIGHTEST)
+    return spoiled
 
 
-def _rounded(proba: FloatArray) -> list[float]:
-    """Return plain floats that sum to one."""
-    return [float(p) for p in proba / proba.sum()]
+def _answer(network: Network, image: FloatArray) -> dict[str, float]:
+    return dict(zip(CLASSES, network.predict_proba(image)[0].tolist(), strict=True))
 
 
 def _png(image: FloatArray) -> str:
