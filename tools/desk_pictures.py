@@ -77,9 +77,9 @@ def draw(played: list[Round], out: Path) -> None:
     below.set(ylabel="decisions\nright (%)", ylim=(92, 100.3), xlabel="cases")
     notes = ("answers teach\na second network", "confirmed:\ndecides 30 %", "decides\nall")
     told = (end for end, each in zip(ends, played, strict=True) if each.news)
-    for place, note in zip(told, notes, strict=False):
+    for place, note, side in zip(told, notes, ("right", "right", "left"), strict=False):
         above.axvline(place, color="#59656e", linewidth=0.8)
-        above.text(place - 6, 98, note, fontsize=8, va="top", ha="right")
+        above.text(place + (-6 if side == "right" else 6), 98, note, fontsize=8, va="top", ha=side)
     for axes in (above, below):
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(out, dpi=160)

@@ -156,7 +156,13 @@ def test_the_evidence_is_that_of_the_oracle(world):
 
     rows = [world.case(f"c{i}") for i in range(160)]
     labels = [truth[r.key] if r.state == "closed" or r.audit == "right" else None for r in rows]
-    first = [i for i in range(160) if patients[i] is None or patients[i] not in patients[:i]]
+    project = world.desk.read(lambda transaction: transaction.project)
+    apart = [
+        patient is None or draw(project.secret, "certify", project.name, f"cluster {patient}") < 0.5
+        for patient in patients
+    ]
+    assert 10 < sum(apart[101:]) < 50, "other patients may have taught the model"
+    first = [i for i in range(160) if apart[i] and patients[i] not in {*patients[:i]} - {None}]
     read = [i for i in first if not rows[i].accepted or rows[i].draw < rows[i].rate]
     assert any(labels[i] is None for i in read)
     accepted = {t: np.array([theirs[i] >= t for i in read]) for t in monitor.thresholds}

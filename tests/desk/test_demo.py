@@ -26,7 +26,7 @@ from expertload.desk.people.sessions import peek_link
 from expertload.desk.rounds import play
 from expertload.desk.trail.chain import verify
 from expertload.desk.watch.state import state_of
-from expertload.io import read_predictions
+from expertload.io import Identity, read_predictions
 from tests.desk.people import Visitor
 
 
@@ -155,7 +155,7 @@ def test_the_demo_runs_until_ctrl_c_and_what_was_reviewed_evaluates(tmp_path):
     file = tmp_path / "reviewed.csv"
     run("export", str(file), "--data", str(folder), "--cases", "labelled")
     # What disagrees with the model waits for an arbiter; what was delegated has its label.
-    labelled = read_predictions(file)
+    labelled = read_predictions(file, identity=Identity(model="none"))
     assert len(labelled.y_true) == len(file.read_text().splitlines()) - 1 >= 1
 
 

@@ -129,4 +129,4 @@ def _say_goodbye(desk: Desk, folder: Path) -> None:
     )
     typer.echo(f"The desk is kept in {folder}. To export and evaluate the reviewed cases:")
     typer.echo(f"  expertload desk export reviewed.csv --data {folder} --cases labelled")
-    typer.echo("  expertload evaluate reviewed.csv")
+    typer.echo("  expertload evaluate reviewed.csv --model-column none")

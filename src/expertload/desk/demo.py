@@ -35,6 +35,7 @@ from expertload.operating_point import CertifiedPoint, certify
 CLASSES = tuple("0123456789")
 FIRST, SECOND = "model of May", "model of June"
 N_TRAIN, N_CERTIFY, EPOCHS = 80, 400, 60
+LEARN_AFTER = 300  # the second network learns from what experts answered of the first images
 TARGET_ACCURACY = 0.95
 BRIGHTEST = 16.0
 ENLARGED = 16  # by how much the sent image is larger than the original
@@ -98,7 +99,11 @@ class Digits:
         """Yield (case, label) without end; after `drift_after` cases, the images are mirrored."""
         rng = np.random.default_rng((seed, first))
         for number in range(10**9):
-            again, which = divmod(first + number, len(self.images))
+            which = first + number
+            again = which >= len(self.images)
+            if again:  # never one that the second network may have learnt from
+                unused = len(self.images) - LEARN_AFTER
+                which = LEARN_AFTER + (which - len(self.images)) % unused
             image = self.images[which : which + 1]
             if drift_after is not None and number >= drift_after:
                 image = image.reshape(1, 8, 8)[:, :, ::-1].reshape(1, 64)

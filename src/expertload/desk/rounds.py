@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expertload.desk.demo import SECOND, Digits, Network, spoil
+from expertload.desk.demo import LEARN_AFTER, SECOND, Digits, Network, spoil
 from expertload.desk.desk import Desk
 from expertload.desk.intake.case import read_case
 from expertload.desk.intake.receiving import Outcome, receive
@@ -32,8 +32,7 @@ from expertload.desk.watch.anew import decide_all_waiting
 from expertload.desk.watch.challengers import adopt, find_challenger
 from expertload.exceptions import DeskRefusedError
 
-N_CASES, AT_ONCE, HOURS = 1600, 50, 22
-LEARN_AFTER = 300  # cases
+N_CASES, AT_ONCE, HOURS = 1300, 50, 22
 STEPS = (0.3, 1.0)  # the share of cases that the new model decides
 
 

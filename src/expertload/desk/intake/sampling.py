@@ -11,7 +11,7 @@ known (`cluster`) is on one side with all cases.
 from __future__ import annotations
 
 import hmac
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from expertload.desk.store.database import AnyRow, Project
 from expertload.monitoring.planning import DOUBTFUL_SHARE
@@ -53,7 +53,7 @@ def audit_rates(rate: float, ratio: float) -> AuditRates:
     return AuditRates((rate - DOUBTFUL_SHARE) / (1 - DOUBTFUL_SHARE), 1.0)
 
 
-def is_set_apart(project: Project, case: AnyRow) -> bool:
+def is_set_apart(project: Project, case: Any) -> bool:
     """Whether a case may certify, and so never trains; its row has key, cluster, draw and rate.
 
     It depends only on what never changes: the secret, these columns, and the rule `certify_share`,

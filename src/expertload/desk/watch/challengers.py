@@ -21,6 +21,7 @@ from sqlalchemy import func, select
 from expertload import __version__
 from expertload.desk.intake.receiving import answer_by
 from expertload.desk.intake.routing import RoutingPolicy, read_policy
+from expertload.desk.intake.sampling import is_set_apart
 from expertload.desk.intake.shadows import PILOT
 from expertload.desk.queue.claims import classes_of
 from expertload.desk.store.database import AnyRow, Transaction
@@ -282,6 +283,11 @@ def _count(
 ) -> int:
     """Count the cases of which it is known what today's policy does; return how many it missed."""
     now = _accepted_now(transaction, [*rows, *missing], active)
+    # An earlier case of a patient who is not set apart may have taught the model. A case without a
+    # patient cannot have: the model answered before an expert did.
+    project = transaction.project
+    for each in (rows, missing):
+        each[:] = [row for row in each if row.cluster is None or is_set_apart(project, row)]
     known = [row for row in rows if row.id in now]
     count_cases(monitor, known, [now[row.id] for row in known])
     # Those without an answer make no bet; they come last, and count for the load only.

@@ -125,6 +125,6 @@ def _own(
         confidence = max(given.values()) if given and not flaw_of(given) else None
         # As if it were accepted: then it counts as read if its draw is below the rate.
         seen = Seen(*(*row, top_class(given), confidence))._replace(accepted=True)
-        if is_pilot or is_set_apart(transaction.project, seen):  # type: ignore[arg-type]
+        if is_pilot or is_set_apart(transaction.project, seen):
             found.append(_Own(seen, tuple(given)))
     return found
