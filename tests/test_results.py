@@ -28,6 +28,7 @@ from tools.evidence.files import HERE
 from tools.evidence.gather import best_baseline, gather, read_comparisons
 from tools.evidence.ladder_tables import read_ladder
 from tools.evidence.pages import BLOCK, MAKERS, PAGES, fill, make
+from tools.evidence.settle import Queue
 
 from expertload import aucoc_score
 from expertload.exceptions import FileFormatError
@@ -184,6 +185,11 @@ def numbers(text):
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_the_script_trains_all_that_is_published(path):
     """Seeds and losses of every experiment, as its commands have them."""
+    if path.stem.startswith("claim-resnet9"):
+        queue = {(run.parent.name, config.loss.name, config.seed) for run, config in Queue(path)}
+        trained = {(path.stem, row.loss, row.seed) for row in read_rows(path)}
+        assert trained <= queue  # it may have been stopped
+        return
     script = (ROOT / "tools" / "evidence" / "evidence.sh").read_text()
     lines = re.findall(rf"^sweep {path.stem} (.*)$", script, re.MULTILINE)
     assert lines
