@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from expertload.operating_point.point import (
     quantity,
     sure_that,
 )
+
+if TYPE_CHECKING:
+    from expertload.operating_point.certify import Advice
 
 __all__ = ["CertifiedPoint", "CertifiedTargets"]
 
@@ -63,16 +67,11 @@ TEAM_CONDITIONS = (
 )
 
 
-class Advice(Protocol):
-    """What would have been enough if nothing could be certified."""
+class SavedAdvice(NamedTuple):
+    """What would have been enough, as a saved policy keeps it."""
 
-    @property
-    def sufficient_cases(self) -> int | None:
-        """About how many cases would be enough."""
-
-    @property
-    def target_within_reach(self) -> float | None:
-        """A lower target that would have been certified."""
+    sufficient_cases: int | None
+    target_within_reach: float | None
 
 
 # Confident answers of which most are wrong, before the order of columns is suspected.
@@ -122,7 +121,7 @@ class CertifiedPoint(OperatingPoint):
     passed: CertifiedThresholds = field(
         default_factory=CertifiedThresholds, compare=False, repr=False
     )
-    advice: Advice | None = field(default=None, compare=False, repr=False)
+    advice: Advice | SavedAdvice | None = field(default=None, compare=False, repr=False)
     ladder: Ladder | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -372,8 +371,38 @@ class CertifiedPoint(OperatingPoint):
         return f"{super().__str__()} {self.guarantee}"
 
 
+Key = TypeVar("Key")
+Point = TypeVar("Point", bound=OperatingPoint)
+
+
+class Points(Mapping[Key, Point]):
+    """A mapping to points, of which all have the same origin."""
+
+    points: dict[Key, Point]
+    origin: Origin
+
+    def __getitem__(self, key: Key) -> Point:
+        return self.points[key]
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self.points)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def certified(self) -> tuple[Key, ...]:
+        """The keys that have a threshold."""
+        return tuple(key for key, point in self.items() if point.threshold < math.inf)
+
+    def with_origin(self, origin: Origin) -> Self:
+        """Return the same points with another origin."""
+        points = {key: replace(point, origin=origin) for key, point in self.items()}
+        return replace(self, points=points, origin=origin)  # type: ignore[type-var]
+
+
 @dataclass(frozen=True, kw_only=True)
-class CertifiedTargets(Mapping[float, CertifiedPoint]):
+class CertifiedTargets(Points[float, CertifiedPoint]):
     """A mapping from target accuracies to their certified points, and one promise over all.
 
     Each point is tested at its share of the level, so you may choose among them after seeing the
@@ -404,30 +433,11 @@ class CertifiedTargets(Mapping[float, CertifiedPoint]):
     confidence_level: float
     origin: Origin = field(default_factory=Origin, compare=False, repr=False)
 
-    def __getitem__(self, target: float) -> CertifiedPoint:
-        return self.points[target]
-
-    def __iter__(self) -> Iterator[float]:
-        return iter(self.points)
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    @property
-    def certified(self) -> tuple[float, ...]:
-        """The targets that have a threshold."""
-        return tuple(target for target, point in self.items() if point.is_certified)
-
     @property
     def guarantee(self) -> str:
         """The promise for each target, in words."""
         together = f"{sure_that(self.confidence_level)} all of these hold at once."
         return "\n".join([together, *(point.guarantee for point in self.values())])
-
-    def with_origin(self, origin: Origin) -> CertifiedTargets:
-        """Return the same points with another origin."""
-        points = {target: replace(point, origin=origin) for target, point in self.items()}
-        return replace(self, points=points, origin=origin)
 
     def __str__(self) -> str:
         return "\n".join(f"{target:.6g}: {point}" for target, point in self.items())

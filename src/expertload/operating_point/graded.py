@@ -101,6 +101,7 @@ where the cases of a cluster are much alike.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -205,12 +206,10 @@ def graded_cases_at_loss(loss: float, target: float, error_level: float) -> int:
     """The fewest cases, each with this loss, whose capital is enough; less than the target's."""
     growth = np.log1p(stakes(target) * (1 - target - loss))
     wanted = math.log(len(growth) / error_level)
-    short, enough = 0, math.ceil(wanted / float(growth.max()))  # the largest share alone is enough
-    while enough - short > 1:
-        middle = (short + enough) // 2
-        rich = bool(np.exp(middle * growth).sum() >= math.exp(wanted))
-        short, enough = (short, middle) if rich else (middle, enough)
-    return enough
+    most = math.ceil(wanted / float(growth.max()))  # the largest share alone is enough
+    return bisect_left(
+        range(most), math.exp(wanted), lo=1, key=lambda n: float(np.exp(n * growth).sum())
+    )
 
 
 # ------------------------------------------------------------------ the fixed sequence

@@ -6,9 +6,7 @@ separately, at a share of the level, so that all promises hold together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self, TypeVar
 
 import numpy as np
 
@@ -18,7 +16,7 @@ from expertload._names import Method
 from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases, reaches
 from expertload.exceptions import ParameterError
-from expertload.operating_point.certified import CertifiedPoint, ClusterPromise
+from expertload.operating_point.certified import CertifiedPoint, ClusterPromise, Point, Points
 from expertload.operating_point.certify import (
     certify_promises,
     check_cluster_promise,
@@ -29,7 +27,6 @@ from expertload.operating_point.ladder import Risk
 from expertload.operating_point.point import (
     Decisions,
     Label,
-    OperatingPoint,
     Origin,
     Policy,
     at_least,
@@ -42,34 +39,14 @@ from expertload.operating_point.point import (
 __all__ = ["CertifiedGroups", "certify_groups"]
 
 
-Point = TypeVar("Point", bound=OperatingPoint)
-
-
-class PointsByName(Policy, Mapping[Label, Point]):
+class PointsByName(Policy, Points[Label, Point]):
     """A mapping from names to points, each with its own threshold for the cases of its name."""
-
-    points: dict[Label, Point]
-    origin: Origin
-
-    def __getitem__(self, name: Label) -> Point:
-        return self.points[name]
-
-    def __iter__(self) -> Iterator[Label]:
-        return iter(self.points)
-
-    def __len__(self) -> int:
-        return len(self.points)
 
     @property
     def expert_load(self) -> float:
         """The share of all cases delegated."""
         points = self.points.values()
         return sum(p.n_delegated for p in points) / sum(p.n_cases for p in points)
-
-    @property
-    def certified(self) -> tuple[Label, ...]:
-        """The names that have a threshold."""
-        return tuple(name for name, point in self.items() if point.threshold < np.inf)
 
     def _accepts(self, scores: FloatArray, names: ArrayLike) -> BoolArray:
         distinct, rows = np.unique(np.asarray(names), return_inverse=True)
@@ -78,11 +55,6 @@ class PointsByName(Policy, Mapping[Label, Point]):
 
     def _threshold(self, name: Label) -> float:
         return self.points[name].threshold if name in self.points else np.inf
-
-    def with_origin(self, origin: Origin) -> Self:
-        """Return the same points with another origin."""
-        points = {name: replace(point, origin=origin) for name, point in self.items()}
-        return replace(self, points=points, origin=origin)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, kw_only=True)

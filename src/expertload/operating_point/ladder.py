@@ -21,6 +21,7 @@ for the former method, in `graded`.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -32,7 +33,7 @@ from expertload._names import Method
 from expertload._typing import BoolArray, FloatArray, IntArray
 from expertload.tally import Tally
 
-__all__ = ["CertifiedThresholds", "Ladder", "Promise", "Risk", "Run", "Steps", "Stretch"]
+__all__ = ["CertifiedThresholds", "Ladder", "Promise", "Risk", "Run", "Steps"]
 
 Risk = Literal["selective", "joint", "cost", "team", "combined_team", "not_worse"]
 # Rows that are tested as a block before any of them is tested separately.
@@ -182,34 +183,10 @@ class Ladder:
             elif run.n_passed:
                 spans.append([run.begin, run.begin + run.n_passed])
         stretches = (self.steps.take(slice(begin, end)) for begin, end in spans)
-        return CertifiedThresholds(tuple(Stretch(*s[:3]) for s in stretches), self.is_whole)
+        return CertifiedThresholds(tuple(Steps(*s[:3]) for s in stretches), self.is_whole)
 
 
 # ------------------------------------------------------------------ what passed
-
-
-@dataclass(frozen=True, eq=False)
-class Stretch:
-    """Neighbouring thresholds that passed, strict to loose, with their counts.
-
-    Attributes
-    ----------
-    threshold, n_accepted, n_errors : ndarray of float
-        Thresholds, and the accepted cases and errors of the calibration set.
-    """
-
-    threshold: FloatArray
-    n_accepted: FloatArray
-    n_errors: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.threshold)
-
-    def thinned(self, n_kept: int) -> Stretch:
-        """Return at most this many thresholds, including the first and the last."""
-        rows = np.unique(np.linspace(0, len(self) - 1, min(n_kept, len(self))).astype(np.int64))
-        rows = rows if n_kept > 1 else np.array([len(self) - 1])
-        return Stretch(self.threshold[rows], self.n_accepted[rows], self.n_errors[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +199,7 @@ class CertifiedThresholds:
 
     Attributes
     ----------
-    stretches : tuple of Stretch
+    stretches : tuple of Steps
         Neighbouring thresholds; nothing is certified between two stretches.
     is_continuous : bool
         Whether every number inside a stretch is certified, not only the thresholds listed.
@@ -238,7 +215,7 @@ class CertifiedThresholds:
     (True, False)
     """
 
-    stretches: tuple[Stretch, ...] = ()
+    stretches: tuple[Steps, ...] = ()
     is_continuous: bool = False
 
     @property
@@ -249,12 +226,11 @@ class CertifiedThresholds:
     @property
     def steps(self) -> Steps:
         """All listed thresholds, strict to loose."""
-        names = ("threshold", "n_accepted", "n_errors")
-        parts = ([getattr(s, name) for s in self.stretches] for name in names)
+        parts = ([s[column] for s in self.stretches] for column in range(3))
         return Steps(*(np.concatenate([np.zeros(0), *columns]) for columns in parts))
 
     def __len__(self) -> int:
-        return sum(len(stretch) for stretch in self.stretches)
+        return sum(len(stretch.threshold) for stretch in self.stretches)
 
     def __contains__(self, threshold: object) -> bool:
         if not isinstance(threshold, int | float):
@@ -269,7 +245,14 @@ class CertifiedThresholds:
             return self
         loosest = self.stretches[-MOST_SAVED:]
         room = MOST_SAVED // len(loosest)
-        return CertifiedThresholds(tuple(s.thinned(room) for s in loosest), self.is_continuous)
+        return CertifiedThresholds(tuple(_thinned(s, room) for s in loosest), self.is_continuous)
+
+
+def _thinned(stretch: Steps, n_kept: int) -> Steps:
+    """Return at most this many thresholds, including the first and the last."""
+    n = len(stretch.threshold)
+    rows = np.unique(np.linspace(0, n - 1, min(n_kept, n)).astype(np.int64))
+    return stretch.take(rows if n_kept > 1 else np.array([n - 1]))
 
 
 # ------------------------------------------------------------------ tests of right-or-wrong cases
@@ -330,22 +313,20 @@ def least_cases(target: float, error_level: float) -> int:
 
 def cases_for_errors(n_errors: int, target: float, error_level: float) -> int:
     """The fewest cases among which `n_errors` errors still pass the binomial test."""
+
+    def passes(n_cases: int) -> bool:
+        return bool(bdtr(n_errors, n_cases, 1 - target) <= error_level)
+
     enough = n_errors + 1
-    while bdtr(n_errors, enough, 1 - target) > error_level:
+    while not passes(enough):
         enough *= 2
-    short = enough // 2 if enough > n_errors + 1 else n_errors
-    while enough - short > 1:
-        middle = (short + enough) // 2
-        passes = middle > n_errors and bdtr(n_errors, middle, 1 - target) <= error_level
-        short, enough = (short, middle) if passes else (middle, enough)
-    return enough
+    return bisect_left(range(enough), True, lo=n_errors + 1, key=passes)
 
 
 def allowed_errors(n_cases: int, target: float, error_level: float) -> int:
     """The most errors among `n_cases` that pass the binomial test; -1 if even zero fails."""
-    fewest, most = -1, n_cases  # `fewest` passes or is -1; `most`, all wrong, never passes
-    while most - fewest > 1:
-        middle = (fewest + most) // 2
-        passes = bdtr(middle, n_cases, 1 - target) <= error_level
-        fewest, most = (middle, most) if passes else (fewest, middle)
-    return fewest
+
+    def chance(n_errors: int) -> float:
+        return float(bdtr(n_errors, n_cases, 1 - target))
+
+    return bisect_right(range(n_cases), error_level, key=chance) - 1

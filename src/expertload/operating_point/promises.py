@@ -39,11 +39,12 @@ counts below a_1 < a_2 < ... are those of a Poisson process, given that it has n
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
-from scipy.special import betaincinv, gammaln
+from scipy.special import betaincinv, gammaln, xlogy
 
 from expertload._check import (
     as_floats,
@@ -203,12 +204,8 @@ def allowed_calibration_errors(n_cases: int, next_cases: int, max_errors: int, l
     """Return the largest number of accepted calibration errors, -1 if even zero is too many."""
     if max_errors >= next_cases:
         return n_cases
-    fewest, most = -1, n_cases + 1  # `fewest` may be accepted, `most` may not
-    while most - fewest > 1:
-        middle = (fewest + most) // 2
-        kept = too_many_probability(n_cases, next_cases, max_errors, middle) <= level * ROUNDING
-        fewest, most = (middle, most) if kept else (fewest, middle)
-    return fewest
+    chance = partial(too_many_probability, n_cases, next_cases, max_errors)
+    return bisect_right(range(n_cases + 1), level * ROUNDING, key=chance) - 1
 
 
 def too_many_probability(n_cases: int, next_cases: int, max_errors: int, allowed: int) -> float:
@@ -238,14 +235,14 @@ def _log_chance(x: int, draws: int, n_cases: int, next_cases: int) -> float:
 
 def sufficient_calibration_cases(next_cases: int, max_errors: int, level: float) -> int:
     """Return the fewest calibration cases for which a threshold above all errors is enough."""
-    short, enough = 0, 1
-    while too_many_probability(enough, next_cases, max_errors, 0) > level:
-        short, enough = enough, 2 * enough
-    while enough - short > 1:
-        middle = (short + enough) // 2
-        kept = too_many_probability(middle, next_cases, max_errors, 0) <= level
-        short, enough = (short, middle) if kept else (middle, enough)
-    return enough
+
+    def kept(n_cases: int) -> bool:
+        return too_many_probability(n_cases, next_cases, max_errors, 0) <= level
+
+    enough = 1
+    while not kept(enough):
+        enough *= 2
+    return bisect_left(range(enough), True, lo=1, key=kept)
 
 
 def _check_right_or_wrong(cases: Cases) -> None:
@@ -501,9 +498,6 @@ def _poisson_mass(mean: float) -> tuple[FloatArray, int]:
 
 
 def _log_poisson(count: IntArray, mean: float) -> FloatArray:
-    """Log of Poisson probabilities; minus infinity for counts below 0."""
-    if mean <= 0:
-        return np.where(count == 0, 0.0, -np.inf)
-    known = np.maximum(count, 0)
-    logs: FloatArray = known * math.log(mean) - mean - gammaln(known + 1.0)
-    return np.where(count >= 0, logs, -np.inf)
+    """Log of Poisson probabilities."""
+    logs: FloatArray = xlogy(count, mean) - mean - gammaln(count + 1.0)
+    return logs

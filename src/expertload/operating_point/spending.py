@@ -87,6 +87,7 @@ cases   at most       random order  at least
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -237,14 +238,10 @@ def _affordable(law: ErrorLaw, wanted: int, n_cases: int, budget: float) -> tupl
         errors = _most_errors(law, count, budget)
     if errors is None:
         return None
-    few, enough = law.n_cases, count
-    while enough - few > 1:
-        middle = (few + enough) // 2
-        if law.at_most(errors, middle) <= budget:
-            enough = middle
-        else:
-            few = middle
-    return enough, errors
+    fewest = bisect_left(
+        range(count), True, lo=law.n_cases + 1, key=lambda n: law.at_most(errors, n) <= budget
+    )
+    return fewest, errors
 
 
 def _most_errors(law: ErrorLaw, n_cases: int, budget: float) -> int | None:

@@ -10,16 +10,16 @@ import math
 import os
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from expertload._names import METHODS, ReadAs
 from expertload._store import DocumentKind, plain
-from expertload.operating_point.certified import CertifiedPoint, ClusterPromise, Reason
+from expertload.operating_point.certified import CertifiedPoint, ClusterPromise, Reason, SavedAdvice
 from expertload.operating_point.classes import CertifiedClasses, ClassPromise, Kind
 from expertload.operating_point.groups import CertifiedGroups
-from expertload.operating_point.ladder import CertifiedThresholds, Risk, Stretch
+from expertload.operating_point.ladder import CertifiedThresholds, Risk, Steps
 from expertload.operating_point.point import Label, OperatingPoint, Origin, RankedBy
 from expertload.operating_point.promises import ErrorBudget
 
@@ -48,6 +48,7 @@ TYPES: dict[str, type[OperatingPoint]] = {
 }
 NOT_SAVED = {"origin", "ladder", "advice", "passed"}
 # Saved with the fields of a certified point: advice is computed, and thresholds are thinned.
+STRETCH = ("threshold", "n_accepted", "n_errors")
 ADVICE = ("sufficient_cases", "target_within_reach")
 
 # The range of each number, and the words that a field may have.
@@ -66,13 +67,6 @@ WORDS: dict[str, tuple[str, ...]] = {
     "reason": get_args(Reason),
     "ranked_by": get_args(RankedBy),
 }
-
-
-class SavedAdvice(NamedTuple):
-    """Advice that was read from a document."""
-
-    sufficient_cases: int | None
-    target_within_reach: float | None
 
 
 # ------------------------------------------------------------------ writing
@@ -97,7 +91,7 @@ def _point(point: OperatingPoint) -> dict[str, Any]:
         values |= {name: getattr(point, name) for name in ADVICE}
         passed = point.passed.thinned()
         stretches = [
-            {f.name: plain(getattr(stretch, f.name)) for f in fields(stretch)}
+            {name: plain(getattr(stretch, name)) for name in STRETCH}
             for stretch in passed.stretches
         ]
         values["passed"] = {"is_continuous": passed.is_continuous, "stretches": stretches}
@@ -305,11 +299,11 @@ def _read_passed(content: dict[str, Any]) -> CertifiedThresholds:
     return passed
 
 
-def _read_stretch(content: dict[str, Any]) -> Stretch:
-    columns = [_numbers(content.get(f.name) or [], f.name) for f in fields(Stretch)]
+def _read_stretch(content: dict[str, Any]) -> Steps:
+    columns = [_numbers(content.get(name) or [], name) for name in STRETCH]
     if not columns[0] or len({len(column) for column in columns}) > 1:
         DOCUMENT.refuse("its 'passed' must have as many thresholds as counts, and at least one")
-    return Stretch(*(np.array(column) for column in columns))
+    return Steps(*(np.array(column) for column in columns))
 
 
 def _numbers(values: Any, name: str) -> list[float]:
