@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, Field
 
 from expertload.desk.api.access import desk_of, needs
+from expertload.desk.api.cases import JSON, NDJSON
 from expertload.desk.api.claims import Reader
 from expertload.desk.api.management import Text
 from expertload.desk.intake.golden import add_golden, read_golden
@@ -19,7 +20,13 @@ from expertload.desk.watch.combining import start_combining, stop_combining
 router = APIRouter(prefix="/api")
 Manager = Annotated[Principal, Depends(needs("manager"))]
 Reason = Annotated[str, Field(min_length=1, max_length=2000, pattern=r"^[^\x00]+$")]
-_LINES = {"required": True, "content": {"application/x-ndjson": {"schema": {"type": "string"}}}}
+_LINES = {
+    "required": True,
+    "content": {
+        JSON: {"schema": {"type": "object"}},
+        NDJSON: {"schema": {"type": "string"}},
+    },
+}
 
 
 class CorrectionBody(BaseModel, extra="forbid", strict=True):
