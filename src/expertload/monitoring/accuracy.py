@@ -26,20 +26,6 @@ from expertload.operating_point.point import policy_digest
 __all__ = ["AccuracyMonitor"]
 
 DOCUMENT = DocumentKind("expertload accuracy monitor", 2)
-PROMISE = (
-    "target_accuracy",
-    "confidence_level",
-    "blocks",
-    "least_inclusion_probability",
-    "order",
-)
-AUDITS = (
-    "correct",
-    "inclusion_probability",
-    "least_inclusion_probability",
-    "decided_at",
-    "key",
-)
 
 
 class AccuracyMonitor(Verdict):
@@ -288,20 +274,19 @@ class AccuracyMonitor(Verdict):
             If the file is something else, truncated, changed after saving, or has a newer schema.
         """
         document = DOCUMENT.read(path)
-        promise = _section(document, "promise", PROMISE)
-        audits = _section(document, "audits", AUDITS)
-        lists = [column for column in audits.values() if column is not None]
-        if not all(isinstance(column, list) for column in lists) or audits["correct"] is None:
-            DOCUMENT.refuse("its audits must be lists")
-        if len({len(column) for column in lists}) != 1:
-            DOCUMENT.refuse("its lists of audits must have the same length")
+        promise, audits = (
+            DOCUMENT.section(document.get(name), name) for name in ("promise", "audits")
+        )
+        correct = DOCUMENT.items(audits.get("correct"), "correct")
         try:
             monitor = cls(**promise)
-            if audits["correct"]:
+            if {*promise} != {*monitor._promise} or {*audits} != {*monitor._records.columns()}:
+                DOCUMENT.refuse("its promise and its audits do not have the fields they should")
+            if correct:
                 if audits["least_inclusion_probability"] is None:
                     audits["least_inclusion_probability"] = monitor._least_inclusion
                 monitor._add(read_audits(**audits), mix=False)
-        except InvalidInputError as error:
+        except (InvalidInputError, TypeError) as error:
             DOCUMENT.refuse(f"its audits cannot be counted ({error})")
         policy = document.get("policy")  # the first schema did not have it
         if policy is not None and not re.fullmatch("[0-9a-f]{64}", str(policy)):
@@ -309,13 +294,6 @@ class AccuracyMonitor(Verdict):
         monitor._policy, about = policy, document.get("about")
         monitor._about = None if about is None else ClassPromise.parse(about)
         return monitor
-
-
-def _section(document: dict[str, Any], name: str, fields: tuple[str, ...]) -> dict[str, Any]:
-    section = document.get(name)
-    if not isinstance(section, dict) or set(section) != set(fields):
-        DOCUMENT.refuse(f"its {name!r} must have the fields {', '.join(fields)}")
-    return section
 
 
 def _check_same_promise(promises: Sequence[dict[str, Any]]) -> None:

@@ -108,7 +108,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from expertload._typing import FloatArray, IntArray
+from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray
 from expertload.cases import Cases, reaches
 from expertload.operating_point.ladder import (
     Ladder,
@@ -325,9 +325,7 @@ def _thresholds(cases: Cases, promise: Promise) -> tuple[FloatArray, FloatArray,
     if promise.thresholds is not None:
         given = np.unique(promise.thresholds)[::-1]
         return given, np.linspace(1 / len(given), 1, len(given)), cases
-    n_clusters = int(cases.unit.max()) + 1
-    n_ladder = max(1, math.ceil(LADDER_SHARE * n_clusters))
-    aside = (np.random.default_rng(SEED).permutation(n_clusters) < n_ladder)[cases.unit]
+    aside = drawn_apart(cases.unit)
     if aside.all():  # a single cluster is not enough for any test
         aside = ~aside
     scores, tested = cases.confidence[aside], cases.take(~aside)
@@ -338,13 +336,25 @@ def _thresholds(cases: Cases, promise: Promise) -> tuple[FloatArray, FloatArray,
     return thresholds.astype(np.float64), shares, tested
 
 
+def drawn_apart(cluster: IntArray) -> BoolArray:
+    """Return which cases fix the thresholds: those of a tenth of the clusters, numbered from 0."""
+    n_clusters = int(cluster.max()) + 1
+    n_apart = math.ceil(LADDER_SHARE * n_clusters)
+    return (np.random.default_rng(SEED).permutation(n_clusters) < n_apart)[cluster]
+
+
 def _log_capital(
     tested: Cases, wrong: FloatArray, threshold: float, target: float, largest: int
 ) -> float:
     """Return the logarithm of the capital after all clusters, the mean over the stakes."""
     accepted = reaches(tested.confidence, threshold)
     excess = np.bincount(tested.unit[accepted], weights=(wrong - (1 - target))[accepted])
-    logs = np.log1p(-np.outer(stakes(target) / largest, excess)).sum(axis=1)
+    return cluster_log_capital(excess, target * largest)
+
+
+def cluster_log_capital(loss: AnyArray, most: float) -> float:
+    """Return the log capital of bets on losses, each at most `most`, whose mean would be 0."""
+    logs = np.log1p(-np.outer(np.array(SHARES) / most, loss)).sum(axis=1)
     return float(np.logaddexp.reduce(logs) - math.log(len(logs)))
 
 

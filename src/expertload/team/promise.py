@@ -41,7 +41,7 @@ from expertload.exceptions import ParameterError
 from expertload.operating_point import CertifiedPoint, OperatingPoint, at_threshold, certify
 from expertload.operating_point.certified import Reason
 from expertload.operating_point.certify import check_unweighted
-from expertload.operating_point.graded import LADDER_SHARE, SEED, SHARES
+from expertload.operating_point.graded import cluster_log_capital, drawn_apart
 from expertload.operating_point.ladder import Risk
 from expertload.operating_point.point import origin_of
 from expertload.operating_point.spending import binomial_mass
@@ -264,10 +264,7 @@ def _scores_apart(
     unread = cases.confidence[experts_of(cases) < 0]
     if len(unread) >= N_THRESHOLDS and cases.clusters is None:
         return unread, tested
-    unit = np.unique(tested.cases.unit, return_inverse=True)[1]
-    n_units = int(unit.max()) + 1
-    n_apart = math.ceil(LADDER_SHARE * n_units)
-    apart = (np.random.default_rng(SEED).permutation(n_units) < n_apart)[unit]
+    apart = drawn_apart(np.unique(tested.cases.unit, return_inverse=True)[1])
     if apart.all():
         raise insufficient("at least 2 cases or clusters that were read", "1", "read more cases")
     return tested.cases.confidence[apart], tested.take(~apart)
@@ -299,8 +296,7 @@ def _bet(tested: Tested, loss: FloatArray, most: float) -> float:
     unit = tested.cases.unit
     total = np.bincount(unit, weights=weight * loss)
     largest = np.bincount(unit, weights=weight).max()
-    logs = np.log1p(-np.outer(np.array(SHARES) / (most * largest), total)).sum(axis=1)
-    return math.exp(min(0.0, math.log(len(logs)) - float(np.logaddexp.reduce(logs))))
+    return math.exp(min(0.0, -cluster_log_capital(total, most * largest)))
 
 
 def margin_p_value(harms: int, benefits: int, n: int, margin: float) -> float:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,8 +47,8 @@ COLUMNS = {
     "correct": ("bool", "NULL"),
     "decided_by": ("string", "d.kind"),
     "decision": ("string", "d.label"),
-    "received": ("float64", "c.received"),
-    "due": ("float64", "c.due"),
+    "received": ("time", "c.received"),
+    "due": ("time", "c.due"),
 }
 # The plus sign keeps the database from using the index of the project. So rows come in the order of
 # their ids, and need not be sorted in memory.
@@ -62,7 +61,6 @@ _QUERY = f"""
 """
 _CONDITIONS: dict[str, str] = {
     "all": "AND c.truth IS NULL",
-    "readings": "",
     "labelled": "AND (c.audit = 'right' OR (c.state = 'closed' AND d.label IS NOT NULL))",
     "audited": "AND c.audit IN ('right', 'wrong')",
 }
@@ -72,7 +70,7 @@ READINGS = {
     "reader": ("string", "u.name"),
     "answer": ("string", "a.label"),
     "truth": ("string", "c.truth"),
-    "given": ("float64", "a.given"),
+    "given": ("time", "a.given"),
     "seconds": ("float64", "first.seconds"),
 }
 _READINGS = f"""
@@ -138,52 +136,41 @@ def _taken(buffer: io.BytesIO) -> bytes:
 def _columns(desk: Desk, which: Which) -> Iterator[dict[str, Any]]:
     """Yield columns of many rows at a time; if there are no rows, yield empty columns once."""
     classes = () if which == "readings" else desk.read(classes_of)
-    n_columns = len(COLUMNS) + len(classes)
-    at_once = max(FEWEST_ROWS, CELLS_TOGETHER // n_columns)
-    query = text(f"{_QUERY} {_CONDITIONS[which]} ORDER BY c.id")
-    arrays: Callable[[Sequence[Any]], dict[str, Any]] = partial(_arrays, classes=classes)
-    if which == "readings":
-        query, arrays = text(_READINGS), _reading_arrays
+    columns, query = READINGS, _READINGS
+    if which != "readings":
+        columns, query = COLUMNS, f"{_QUERY} {_CONDITIONS[which]} ORDER BY c.id"
+    at_once = max(FEWEST_ROWS, CELLS_TOGETHER // (len(columns) + len(classes)))
     with desk.database.reading() as connection:
         options = {"yield_per": at_once}
         rows: Sequence[Any] = []
         with connection.execute(
-            query, {"project": desk.project}, execution_options=options
+            text(query), {"project": desk.project}, execution_options=options
         ) as found:
             for rows in found.partitions(at_once):
-                yield arrays(rows)
+                yield _arrays(rows, columns, classes)
         if not rows:
-            yield arrays(rows)
+            yield _arrays(rows, columns, classes)
 
 
-def _reading_arrays(rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """Return the columns of some readings, in the order of `READINGS`."""
-    pa = require_extra("pyarrow", "desk", "An export")
-    cells = zip(*rows, strict=True) if rows else [()] * len(READINGS)
-    kinds = ((name, kind) for name, (kind, _) in READINGS.items())
-    arrays = {
-        name: pa.array(values, kind) for (name, kind), values in zip(kinds, cells, strict=True)
-    }
-    arrays["given"] = require_extra("pyarrow.compute", "desk", "An export").divide(
-        arrays["given"], 1e6
-    )
-    return arrays
-
-
-def _arrays(rows: Sequence[Sequence[Any]], classes: Sequence[str]) -> dict[str, Any]:
-    """Return the columns of some rows, in the order of `COLUMNS` and then of the classes."""
+def _arrays(
+    rows: Sequence[Sequence[Any]], columns: dict[str, tuple[str, str]], classes: Sequence[str]
+) -> dict[str, Any]:
+    """Return some rows as columns; those of cases end with probabilities, a column per class."""
     pa = require_extra("pyarrow", "desk", "An export")
     compute = require_extra("pyarrow.compute", "desk", "An export")
-    *cells, written = zip(*rows, strict=True) if rows else [()] * (len(COLUMNS) + 1)
+    cells = [*zip(*rows, strict=True)] or [()] * (len(columns) + 1)
     arrays = {}
-    for (name, (kind, _)), values in zip(COLUMNS.items(), cells, strict=True):
+    for (name, (kind, _)), values in zip(columns.items(), cells, strict=False):
         if kind == "bool":  # SQLite returns 0 and 1
             values = tuple(map(bool, values))
-        arrays[name] = pa.array(values, kind, from_pandas=True)  # NaN becomes null
+        number = "float64" if kind == "time" else kind
+        arrays[name] = pa.array(values, number, from_pandas=True)  # NaN becomes null
+        if kind == "time":
+            arrays[name] = compute.divide(arrays[name], 1e6)
+    if columns is READINGS:
+        return arrays
     arrays["correct"] = compute.equal(arrays["y_true"], arrays["predicted"])
-    for name in ("received", "due"):
-        arrays[name] = compute.divide(arrays[name], 1e6)
-    probabilities = orjson.loads(f"[{','.join(some or '{}' for some in written)}]")
+    probabilities = orjson.loads(f"[{','.join(some or '{}' for some in cells[-1])}]")
     for name in classes:
         arrays[f"p_{name}"] = pa.array([some.get(name) for some in probabilities], "float64")
     return arrays
