@@ -23,11 +23,9 @@ from scipy.special import betaincc, betaln
 
 from expertload._typing import BoolArray
 from expertload.cases import reaches
+from expertload.monitoring.bets import MOST_LOG
 from expertload.monitoring.stream import StreamEvidence
 from expertload.operating_point.point import digits
-
-# Logarithms beyond this no longer change a verdict; evidence must stay finite for JSON.
-MOST_LOG = 460.0
 
 
 class ChallengerMonitor(StreamEvidence):

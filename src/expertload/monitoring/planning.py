@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -119,7 +117,10 @@ def required_audits(
     61 audits on average until the fall is found, 133 in 95 of 100 cases.
     """
     target = check_fraction(target_accuracy, "target_accuracy", inclusive=False)
-    drop = _check_drop(drop_to, target)
+    drop = check_fraction(drop_to, "drop_to")
+    if drop >= target:
+        wanted = f"must be below the target, {target:g}"
+        raise ParameterError(message("drop_to", wanted, f"{drop:g}"))
     level = check_fraction(confidence_level, "confidence_level", inclusive=False)
     n_before = check_count(after, "after", minimum=0)
     before = (1 + target) / 2 if accuracy_before is None else accuracy_before
@@ -129,7 +130,13 @@ def required_audits(
         check_fraction(doubtful_errors, "doubtful_errors"),
     )
     bets = accuracy_bets(target)
-    _check_drop(drop, target, growth=float(growth_rates(bets, 1 - drop).max()))
+    if growth_rates(bets, 1 - drop).max() <= 0:
+        raise insufficient(
+            "a fall that can be detected",
+            f"one from {target:g} to {drop:g}",
+            "use a lower drop_to: the monitor bets on error rates of at least 1.3 times the "
+            "promised one, and detects those of at least about 1.15 times",
+        )
     rounds, rng = check_count(n_rounds, "n_rounds"), random_generator(random_state)
     blocks = check_blocks(blocks)
     alarms = np.zeros(rounds, dtype=np.int64)  # the audit that raised the alarm; 0 if none did
@@ -170,19 +177,3 @@ def _summarised(found: IntArray, after: int) -> RequiredAudits:
         false_alarms=float(1 - late.mean()),
         n_rounds=len(found),
     )
-
-
-def _check_drop(value: Any, target: float, *, growth: float = math.inf) -> float:
-    """Return the accuracy after a fall; raise if the bets cannot detect the fall."""
-    drop = check_fraction(value, "drop_to")
-    if drop >= target:
-        wanted = f"must be below the target, {target:g}"
-        raise ParameterError(message("drop_to", wanted, f"{drop:g}"))
-    if growth <= 0:
-        raise insufficient(
-            "a fall that can be detected",
-            f"one from {target:g} to {drop:g}",
-            "use a lower drop_to: the monitor bets on error rates of at least 1.3 times the "
-            "promised one, and detects those of at least about 1.15 times",
-        )
-    return drop

@@ -219,7 +219,9 @@ class Verdict:
         so far it is at least 0.9...; evidence against it is 0.1..., and 20 would refute it
         (confidence level 0.95).
         """
-        return _in_words(self)
+        if self.n_audits == 0:
+            return f"Not refuted: no audits yet, so nothing is known about {_claim(self)}."
+        return f"{_state(self)} {_bound(self)}"
 
     def __str__(self) -> str:
         return self.summary()
@@ -229,13 +231,6 @@ class Verdict:
             f"{type(self).__name__}(target_accuracy={self._target:g}, n_audits={self.n_audits}, "
             f"state={self.state!r}, evidence={self.evidence:.4g})"
         )
-
-
-def _in_words(monitor: Verdict) -> str:
-    """Return the state, the numbers behind it, and what would change it, as sentences."""
-    if monitor.n_audits == 0:
-        return f"Not refuted: no audits yet, so nothing is known about {_claim(monitor)}."
-    return " ".join([_state(monitor), _bound(monitor)])
 
 
 def _claim(monitor: Verdict) -> str:

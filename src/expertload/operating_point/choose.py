@@ -8,7 +8,8 @@ picked where these data looked good.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -112,6 +113,13 @@ def at_threshold(cases: Cases, *, threshold: float) -> OperatingPoint:
     given = check_threshold(threshold)
     row = int(np.searchsorted(cases.tally.confidence, given, side="left"))
     return replace(_point(cases, row), threshold=given)
+
+
+def described(cases: Cases, threshold: float, model_name: str | None) -> dict[str, Any]:
+    """Return the fields of the point at a threshold, for a promise that adds its own."""
+    point = at_threshold(cases, threshold=threshold)
+    values = {each.name: getattr(point, each.name) for each in fields(point)}
+    return {**values, "origin": replace(point.origin, model_name=model_name)}
 
 
 def _point(cases: Cases, row: int) -> OperatingPoint:

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -59,7 +59,7 @@ from expertload.cases import Cases
 from expertload.exceptions import CorrectnessError, ParameterError
 from expertload.operating_point.certified import CONDITIONS, CertifiedPoint
 from expertload.operating_point.certify import certify_promises, check_unweighted
-from expertload.operating_point.choose import at_threshold
+from expertload.operating_point.choose import described
 from expertload.operating_point.ladder import Promise
 from expertload.operating_point.point import OperatingPoint, digits, sure_that
 from expertload.operating_point.spending import DEVIATIONS, MORE, convolve
@@ -181,12 +181,9 @@ def certify_error_budget(
     coming = check_count(next_cases, "next_cases")
     level = check_fraction(confidence_level, "confidence_level", inclusive=False)
     allowed = allowed_calibration_errors(len(cases), coming, budget, 1 - level)
-    point = at_threshold(cases, threshold=_above(cases, allowed))
-    described = {f.name: getattr(point, f.name) for f in fields(OperatingPoint)}
-    origin = replace(point.origin, model_name=model_name)
     enough = sufficient_calibration_cases(coming, budget, 1 - level) if allowed < 0 else None
     return ErrorBudget(
-        **{**described, "origin": origin},
+        **described(cases, _above(cases, allowed), model_name),
         max_errors=budget,
         next_cases=coming,
         confidence_level=level,

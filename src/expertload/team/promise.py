@@ -28,7 +28,6 @@ is handed on (Wiens 2003), which is valid for any tests of fixed thresholds. The
 from __future__ import annotations
 
 import math
-from dataclasses import fields
 from typing import NamedTuple
 
 import numpy as np
@@ -38,12 +37,12 @@ from expertload._check import as_floats, check_fraction, insufficient, message
 from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases, check_are_cases, reaches
 from expertload.exceptions import ParameterError
-from expertload.operating_point import CertifiedPoint, OperatingPoint, at_threshold, certify
+from expertload.operating_point import CertifiedPoint, certify
 from expertload.operating_point.certified import Reason
 from expertload.operating_point.certify import check_unweighted
+from expertload.operating_point.choose import described
 from expertload.operating_point.graded import cluster_log_capital, drawn_apart
 from expertload.operating_point.ladder import Risk
-from expertload.operating_point.point import origin_of
 from expertload.operating_point.spending import binomial_mass
 from expertload.team.combine import Combiner, combined_answers, experts_of
 
@@ -340,10 +339,8 @@ def _difference_tail(difference: int, n: int, rate: float, margin: float) -> flo
 def _certified(
     cases: Cases, found: Outcome, risk: Risk, target: float, level: float, model_name: str | None
 ) -> CertifiedPoint:
-    point = at_threshold(cases, threshold=found.threshold)
-    described = {f.name: getattr(point, f.name) for f in fields(OperatingPoint)}
     return CertifiedPoint(
-        **{**described, "origin": origin_of(cases, model_name)},
+        **described(cases, found.threshold, model_name),
         target_accuracy=target,
         confidence_level=level,
         method="spending" if risk == "not_worse" and target == 1 else "fixed_sequence",
