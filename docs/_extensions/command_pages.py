@@ -12,6 +12,7 @@ from expertload.cli.app import app as program
 GUIDES = {
     "evaluate": "evaluate.md",
     "decide": "evaluate.md",
+    "policy": "frames.md",
     "plot": "evaluate.md",
     "monitor": "monitoring.md",
     "sample": "monitoring.md",
