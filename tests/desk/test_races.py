@@ -116,7 +116,7 @@ def test_an_answer_is_taken_back_twice_at_once(world, monkeypatch):
     world.send(sent("a", 0.6))
     world.answer(world.claim(), "cat", submission="one")
     ann = world.user("ann")
-    at(monkeypatch, queue_answers, "_locked_case", lambda: world.desk.write(undo, ann, "one"))
+    at(monkeypatch, queue_answers, "locked_case", lambda: world.desk.write(undo, ann, "one"))
     with pytest.raises(DeskRefusedError, match="taken back"):
         world.desk.write(undo, ann, "one")
     check_all(world.desk)

@@ -316,7 +316,8 @@ class _Batch:
         for name, rows in (("received", self.cases), ("decided", self.decisions)):
             transaction.count(name, len(rows))
             transaction.count_hourly(name, len(rows))
-            for policy, n in Counter(row["policy_id"] for _, row in rows).items():
+            made_by = (row["policy_id"] for _, row in rows)
+            for policy, n in Counter(filter(None, made_by)).items():
                 transaction.count(f"{name} by policy {policy}", n)
 
 

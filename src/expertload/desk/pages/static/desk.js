@@ -83,16 +83,16 @@ function finder() {
     const wanted = plain(box.value.trim());
     const rank = names.map((name) => name === wanted ? 0 : name.startsWith(wanted) ? 1 : name.includes(wanted) ? 2 : 3);
     const order = buttons.map((_, i) => i).sort((a, b) => rank[a] - rank[b] || a - b);
-    if (first) first.classList.remove("first");
+    first?.classList.remove("first");
     list.append(...order.map((i) => { buttons[i].hidden = rank[i] > 2; return buttons[i]; }));
     const n = rank.filter((r) => r < 3).length;
     first = wanted && n ? buttons[order[0]] : null;
-    if (first) first.classList.add("first");
+    first?.classList.add("first");
     status.textContent = first ? `${n} found. Enter answers with ${first.value}.` : wanted ? "No class has this in its name." : hint;
   };
   box.oninput = look;
   box.onkeydown = (event) => {
-    if (event.key === "Enter") stop(event, () => first && first.click());
+    if (event.key === "Enter") stop(event, () => first?.click());
     else if (event.key === "ArrowDown") walk(event, 1);
     else if (event.key === "Escape") stop(event, () => { box.value = ""; look(); box.blur(); });
   };
@@ -202,10 +202,9 @@ document.addEventListener("DOMContentLoaded", () => {
   const shown = performance.now();
   document.addEventListener("submit", (event) => {
     // What is pressed twice must not answer the next case too, which nobody has seen yet.
-    if (event.target.id === "answer" && event.timeStamp - shown < 300) {
-      event.preventDefault();
-      document.getElementById("too-soon").textContent = "Not taken: this case had only just appeared. Look, and answer again.";
-    }
+    if (event.target.id === "answer" && event.timeStamp - shown < 300) stop(event, () => {
+      find("#too-soon").textContent = "Not taken: this case had only just appeared. Look, and answer again.";
+    });
     if (!event.defaultPrevented) setTimeout(() => { for (const button of all("button", event.target)) button.disabled = true; });
   });
   addEventListener("pageshow", () => { for (const button of all("button:disabled")) button.disabled = false; });
