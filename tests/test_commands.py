@@ -33,6 +33,7 @@ ELSEWHERE = {
     "desk demo": "runs until it is stopped: tests/desk/test_demo.py",
     "desk serve": "runs until it is stopped: tests/desk/test_faults.py",
     "desk send": "needs a server: tests/desk/test_send_file.py",
+    "desk export answers/ --for training": "needs answers: tests/desk/test_training.py",
     "desk erase": "needs a case: tests/desk/test_trail.py",
     "desk restore": "needs PostgreSQL on the page: tests/desk/test_migrations.py",
 }

@@ -89,6 +89,12 @@ class Cluster:
         with psycopg.connect(self.address(database), autocommit=True) as connection:
             connection.execute(statement)
 
+    def empty_desk(self) -> None:
+        """Remove every row of the desk, as a copy of the database would begin."""
+        names = ", ".join(table.name for table in metadata.sorted_tables)
+        as_copied = "SET session_replication_role = replica"  # otherwise, tables that grow refuse
+        self.sql(f"{as_copied}; TRUNCATE {names} RESTART IDENTITY CASCADE", database="desk")
+
 
 @pytest.fixture(scope="session")
 def cluster():
@@ -124,9 +130,7 @@ def place(request):
             yield shutil.copytree(request.getfixturevalue("empty_folder"), Path(folder, "desk"))
         return
     cluster = request.getfixturevalue("cluster")
-    names = ", ".join(table.name for table in metadata.sorted_tables)
-    as_copied = "SET session_replication_role = replica"  # otherwise, tables that grow refuse
-    cluster.sql(f"{as_copied}; TRUNCATE {names} RESTART IDENTITY CASCADE", database="desk")
+    cluster.empty_desk()
     yield cluster.address("desk")
 
 

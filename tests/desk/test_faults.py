@@ -200,10 +200,7 @@ def test_senders_and_readers_killed_at_any_moment_lose_nothing(place):
 
 @pytest.mark.processes
 def test_two_servers_on_one_postgresql(cluster):
-    from expertload.desk.store.tables import metadata
-
-    names = ", ".join(table.name for table in metadata.sorted_tables)
-    cluster.sql(f"TRUNCATE {names} RESTART IDENTITY CASCADE", database="desk")
+    cluster.empty_desk()
     place = cluster.address("desk")
     with Desk.open(place, rules=RULES, secret=b"test") as desk:
         world = World(desk, Clock())

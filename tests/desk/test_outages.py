@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from expertload.desk import Desk
 from expertload.desk.client import DeskClient
-from expertload.desk.store.tables import answers, cases, metadata
+from expertload.desk.store.tables import answers, cases
 from expertload.exceptions import DeskUnavailableError
 from tests.desk.invariants import check_all
 from tests.desk.people import visitor
@@ -22,8 +22,7 @@ from tests.desk.world import Clock, World, sent
 @pytest.fixture
 def address(cluster):
     """An empty desk on a server that may be stopped; it runs again afterwards."""
-    names = ", ".join(table.name for table in metadata.sorted_tables)
-    cluster.sql(f"TRUNCATE {names} RESTART IDENTITY CASCADE", database="desk")
+    cluster.empty_desk()
     yield cluster.address("desk")
     cluster.start_if_stopped()
 

@@ -18,7 +18,6 @@ from expertload.desk.intake.shadows import receive_shadows
 from expertload.desk.queue.answers import answer, undo
 from expertload.desk.queue.claims import extend, hand_back, skip
 from expertload.desk.queue.corrections import correct_of, correct_own, reopen
-from expertload.desk.store.tables import metadata
 from expertload.desk.trail.chain import seal_events
 from expertload.desk.watch.anew import decide_all_waiting
 from expertload.desk.watch.policies import (
@@ -216,10 +215,7 @@ def test_a_day_at_the_desk(kind, request):
     class Machine(Day):
         def open(self) -> World:
             if cluster is not None:
-                names = ", ".join(table.name for table in metadata.sorted_tables)
-                as_copied = "SET session_replication_role = replica"
-                emptied = f"TRUNCATE {names} RESTART IDENTITY CASCADE"
-                cluster.sql(f"{as_copied}; {emptied}", database="desk")
+                cluster.empty_desk()
                 place = cluster.address("desk")
             else:
                 self.folder = tempfile.TemporaryDirectory(dir=MEMORY)

@@ -19,6 +19,7 @@ from expertload._check import (
     check_fraction,
     check_models,
     check_option,
+    check_same_order,
 )
 from expertload._typing import AnyArray, FloatArray
 from expertload.cases import Cases, check_are_cases
@@ -227,6 +228,7 @@ def check_same_cases(
             f"The models must be evaluated on the same cases in the same order. Got {len(a)} cases "
             f"of one and {len(b)} of the other. Hint: match them by an identifier (--id COLUMN)."
         )
+    check_same_order(first_model=a, second_model=b)
     known = target_a is not None and target_b is not None
     pairs = {
         "labels": (target_a, target_b) if known else (None, None),

@@ -125,7 +125,7 @@ def test_lower_load_continues_a_ladder(answers, tmp_path):
     second = lower_load(
         f"folder:{answers}", out=tmp_path / "second", start=tmp_path / "first", **options
     )
-    reached = [found.rows[0].numbers.validation_aucoc for found in (first, second)]
+    reached = [found.rows[0].validation_aucoc for found in (first, second)]
     assert reached[1] > reached[0] + 0.03
     runs = [json.loads(p.read_text()) for p in (tmp_path / "second/plain").rglob("config.json")]
     assert {run["model"]["start"] for run in runs} == {str((tmp_path / "first").resolve())}
