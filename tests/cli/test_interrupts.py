@@ -60,7 +60,7 @@ def predictions(tmp_path_factory):
     [
         "numpy",
         "numpy._core._multiarray_umath",
-        "scipy.special",
+        "scipy.special._ufuncs",
         "_duckdb",
         "pyarrow.lib",
         "expertload.io.source",
