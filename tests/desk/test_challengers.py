@@ -20,6 +20,7 @@ from expertload.desk.watch.policies import active_policy, look_back, trial_polic
 from expertload.desk.watch.state import state_of
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
+from tests.desk.people import visit
 from tests.desk.world import dumps, policy_text, sent
 from tests.reference.challenger import load_evidence, promise_evidence
 
@@ -341,6 +342,21 @@ def test_there_is_a_way_back(world):
     active = world.desk.read(active_policy)
     assert (active.id, active.source, active.document) == (restored, "restored", before.document)
     check_all(world.desk)
+
+
+def test_the_page_of_policies_says_where_each_came_from(served):
+    shown(running(served))
+    with visit(served, "boss", "manager") as client:
+        for share, state, origin in (
+            (0.1, "Trial", "of a new model"),
+            (1, "Active", "of a new model"),
+            (0, "Active", "restored"),
+        ):
+            served.desk.write(adopt, "B", share)
+            page = client.get("/manage/policies")
+            assert page.status_code == 200
+            newest = page.text.partition('<section class="card policy')[2]
+            assert newest.index(state) < newest.index(origin) < newest.index("Withdraw for good")
 
 
 def test_of_two_managers_one_wins(world):
