@@ -45,7 +45,8 @@ def answers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("desk")
     images, labels = load_digits(return_X_y=True)
     even = dict.fromkeys(CLASSES, 0.1)
-    with Desk.open(folder / "desk", rules=Rules(classes=CLASSES, second_share=0)) as desk:
+    rules = Rules(classes=CLASSES, second_share=0)
+    with Desk.open(folder / "desk", rules=rules, secret=b"test") as desk:  # always the same cases
         world = World(desk, Clock())
         world.send(
             *(
