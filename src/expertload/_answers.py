@@ -105,7 +105,7 @@ def selectable(values: Any) -> Any:
 
 def _check_named(truth: AnyArray) -> None:
     """Raise if a case has no label; only NaN differs from itself."""
-    if truth.dtype.kind not in "fO":
+    if truth.dtype.kind not in ("f", "O"):
         return
     missing = np.array([is_missing(value) for value in truth.tolist()], np.bool_)
     if missing.any():
