@@ -10,6 +10,7 @@ killed goes on there after it has started again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -89,12 +90,12 @@ def stored_cases(
     for shadow in transaction.all(select(shadows).where(shadows.c.case_id.in_(numbers))):
         if shadow.probabilities is not None:
             answers = beside.setdefault(shadow.case_id, {})
-            answers[shadow.model] = orjson.loads(shadow.probabilities)
+            answers[shadow.model] = _as_sent(shadow.probabilities)
     return rows, [
         SentCase(
             key=row.key,
             digest=row.digest,
-            probabilities=None if row.probabilities is None else orjson.loads(row.probabilities),
+            probabilities=None if row.probabilities is None else _as_sent(row.probabilities),
             confidence=row.confidence,
             label=row.predicted,
             group=row.group_name,
@@ -104,6 +105,12 @@ def stored_cases(
         )
         for row in rows
     ]
+
+
+def _as_sent(stored: bytes | str) -> dict[str, float]:
+    """Return stored probabilities; JSON has no NaN, so one that was sent as NaN is null."""
+    found = orjson.loads(stored)
+    return {name: math.nan if value is None else value for name, value in found.items()}
 
 
 def _decide(
