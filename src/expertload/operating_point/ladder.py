@@ -318,7 +318,7 @@ def cases_for_errors(n_errors: int, target: float, error_level: float) -> int:
         return bool(bdtr(n_errors, n_cases, 1 - target) <= error_level)
 
     enough = n_errors + 1
-    while not passes(enough):
+    while bdtr(n_errors, enough, 1 - target) > error_level:  # NaN beyond what scipy can count
         enough *= 2
     return bisect_left(range(enough), True, lo=n_errors + 1, key=passes)
 
