@@ -22,14 +22,11 @@ from expertload.lab.data.loader import BatchLoader
 from expertload.lab.models import build_model
 from expertload.lab.runs.recipe import TrainingConfig
 from expertload.lab.training.loop import _train_epoch
-from expertload.lab.training.progress import Reporter
 from expertload.lab.training.setup import launch_fabric, prepare
 from expertload.lab.training.step import Step, make_average
-from expertload.losses.base import call_loss
 from expertload.losses.build import LOSS_NAMES, build_loss
 
 BATCH_SIZE, N_BATCHES, N_CLASSES = 128, 3, 100
-REMEMBERING = ("sat", "ce+crl")  # beyond the paper's tables: losses that keep a record of each case
 TRAINING = TrainingConfig(epochs=1, batch_size=BATCH_SIZE, learning_rate=0.1)
 
 
@@ -63,8 +60,8 @@ def epoch(
     built = build_model(network, num_classes=N_CLASSES)
     model, optimiser = prepare(built, training, fabric)
     average = make_average(built, training, N_BATCHES)
-    step = Step(model, built, loss, optimiser, training, fabric, average)
-    return partial(_train_epoch, step, loader, 0, Reporter())
+    step = Step(model, loss, optimiser, training, fabric, average)
+    return partial(_train_epoch, step, loader, 0)
 
 
 def on_logits(loss: nn.Module, times: int = 20) -> Callable[[], None]:
@@ -72,12 +69,11 @@ def on_logits(loss: nn.Module, times: int = 20) -> Callable[[], None]:
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(BATCH_SIZE, N_CLASSES, generator=generator).requires_grad_()
     target = torch.randint(N_CLASSES, (BATCH_SIZE,), generator=generator)
-    cases = torch.arange(BATCH_SIZE)
 
     def run() -> None:
         for _ in range(times):
             logits.grad = None
-            call_loss(loss, logits, target, cases).backward()  # type: ignore[no-untyped-call]
+            loss(logits, target).backward()
 
     return run
 
@@ -109,30 +105,25 @@ def measure(
     return costs, loading / loops[0]
 
 
-def measure_options(network: str = "resnet20") -> dict[str, float]:
-    """Return what averaged weights and sharpness-aware steps add to an epoch."""
-    options = {"average": {"ema_epochs": 5.0}, "sharpness": {"sam_rho": 0.05}}
-    settings = [TRAINING, *(TRAINING.model_copy(update=each) for each in options.values())]
+def measure_average(network: str = "resnet20") -> float:
+    """Return what averaged weights add to an epoch."""
+    settings = [TRAINING, TRAINING.model_copy(update={"ema_epochs": 5.0})]
     loader, loss = make_loader(), build_loss("ce")
-    plain, *others = best_times(*(epoch(loss, loader, network, s) for s in settings), repeats=3)
-    return {name: other / plain - 1 for name, other in zip(options, others, strict=True)}
+    plain, averaged = best_times(*(epoch(loss, loader, network, s) for s in settings), repeats=3)
+    return averaged / plain - 1
 
 
 def main() -> None:
     """Print the table."""
-    costs, loading = measure(names=(*LOSS_NAMES, *REMEMBERING))
+    costs, loading = measure()
     print(f"{'':<14}{'images/s':>10}{'loop adds':>11}{'loss alone adds':>17}")
     for name, cost in costs.items():
         rate, loop, loss = cost
         print(f"{name:<14}{rate:>10.0f}{loop:>11.1%}{loss:>17.2%}")
     added = 100 * costs["ce+aucoc"].loss_adds
     row("what ce+aucoc adds to a step with ce, ResNet-20", added, unit="%", at_most=3)
-    for name in REMEMBERING:
-        row(f"{name} adds to a step", 100 * costs[name].loss_adds, unit="%", at_most=3)
     row("the loader's share of a step, including augmentation", 100 * loading, unit="%", at_most=10)
-    options = measure_options()
-    row("what averaging weights adds to a step", 100 * options["average"], unit="%", at_most=5)
-    row("what sharpness-aware steps add", 100 * options["sharpness"], unit="%", at_most=130)
+    row("what averaging weights adds to a step", 100 * measure_average(), unit="%", at_most=5)
 
 
 if __name__ == "__main__":

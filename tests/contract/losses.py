@@ -68,29 +68,10 @@ def entries(folder):
             label = " ".join([name, *map(str, options.values())])
             made[label] = partial(subject.loss, name, logits, target, **options)
         made[f"{name} ignored"] = partial(subject.loss, name, logits, ignored)
-    soft = np.full((8, 3), 0.1)
-    soft[np.arange(8), target] = 0.8
-    made["self_adaptive_loss"] = partial(
-        subject.soft_loss, "self_adaptive_loss", logits, target, soft_target=soft.tolist()
-    )
-    made["correctness_ranking_loss"] = partial(
-        subject.soft_loss,
-        "correctness_ranking_loss",
-        logits,
-        target,
-        correctness=[each / 2 for each in target],
-    )
     made |= {
         f"built {name}": partial(subject.built_loss, name, logits, target, weight=0.5)
         for name in BUILT
     }
-    cases = list(range(8))
-    made["built sat"] = partial(
-        subject.built_loss, "sat", logits, target, cases=cases, calls=3, start=1
-    )
-    made["built ce+crl"] = partial(
-        subject.built_loss, "ce+crl", logits, target, cases=cases, calls=3, weight=0.5
-    )
     return {**made, **_torch_metrics()}
 
 

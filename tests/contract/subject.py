@@ -487,25 +487,14 @@ def loss(name, logits, target, **options):
     )
 
 
-def soft_loss(name, logits, target, **tensors):
-    """A loss that takes another tensor."""
-    import torch
-
-    given = {key: torch.tensor(value) for key, value in tensors.items()}
-    return loss(name, logits, target, **given)
-
-
-def built_loss(name, logits, target, *, cases=None, calls=1, **options):
-    """A loss by its name in recipes; one that remembers cases is called a few times."""
+def built_loss(name, logits, target, **options):
+    """A loss by its name in recipes."""
     import torch
 
     from expertload.losses import build_loss
 
     made = build_loss(name, **options)
-    more = {} if cases is None else {"cases": torch.tensor(cases)}
-    for _ in range(calls - 1):
-        made(torch.tensor(logits), torch.tensor(target), **more)
-    return _value_and_gradient(lambda x: made(x, torch.tensor(target), **more), logits)
+    return _value_and_gradient(lambda x: made(x, torch.tensor(target)), logits)
 
 
 def _value_and_gradient(function, logits):

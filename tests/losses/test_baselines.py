@@ -21,11 +21,9 @@ from expertload.losses import (
     SoftECELoss,
     adaptive_focal_loss,
     confidence_penalty,
-    correctness_ranking_loss,
     focal_loss,
     generalised_cross_entropy_loss,
     mmce_loss,
-    self_adaptive_loss,
     soft_avuc_loss,
     soft_ece_loss,
 )
@@ -37,35 +35,7 @@ def mean_of(per_case):
     )
 
 
-def soft_targets(target, classes):
-    """Targets that move from the label to the next class, further for higher classes."""
-    label = target.clamp(0, classes - 1)
-    share = 1 - label / (2 * classes)
-    soft = torch.zeros(*target.shape, classes, dtype=torch.float64)
-    soft.scatter_add_(-1, label[..., None], share[..., None].double())
-    return soft.scatter_add_(-1, ((label + 1) % classes)[..., None], 1 - share[..., None].double())
-
-
-def self_adaptive(logits, target, **options):
-    soft = soft_targets(target, logits.shape[1]).movedim(-1, 1)
-    return self_adaptive_loss(logits, target, soft_target=soft, **options)
-
-
-def correctness_ranking(logits, target, **options):
-    return correctness_ranking_loss(logits, target, correctness=target % 3 / 2, **options)
-
-
 FUNCTIONS = {
-    "sat": (
-        self_adaptive,
-        lambda logits, target: oracle.self_adaptive(
-            logits, soft_targets(torch.tensor(target), len(logits[0])).tolist()
-        ),
-    ),
-    "crl": (
-        correctness_ranking,
-        lambda logits, target: oracle.correctness_ranking(logits, [y % 3 / 2 for y in target]),
-    ),
     "focal": (focal_loss, mean_of(oracle.focal)),
     "focal-half": (
         partial(focal_loss, gamma=0.5),
@@ -150,9 +120,7 @@ def test_scaling_the_loss_scales_the_gradient(loss):
     assert gradient.abs().max() > 1e-6
 
 
-@pytest.mark.parametrize(  # correctness ranking compares each case with its neighbour
-    "loss", [pytest.param(f, id=name) for name, (f, _) in FUNCTIONS.items() if name != "crl"]
-)
+@every_loss
 def test_order_of_cases_does_not_matter(loss):
     logits, target = batch()
     logits[5:10], target[5:10] = logits[0], 1  # equal confidences, right and wrong

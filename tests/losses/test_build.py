@@ -98,8 +98,8 @@ def test_an_own_loss_may_be_either_part_of_a_pair():
         ("users_losses:function", {}, "loss 'users_losses:function' must be a torch module"),
         ("users_losses:smooth", {"sharpness": 1}, "options it was given \\(sharpness\\)"),
         ("users_losses:smooth", {"weight": 1.0}, "'weight'"),
-        ("users_losses:smooth+aucoo", {}, "'crl', 'module:callable'. Got 'aucoo'"),
-        ("aucoc+users_losses:smooth", {}, "'sat', 'module:callable'. Got 'aucoc'"),
+        ("users_losses:smooth+aucoo", {}, "'confidence_penalty', 'module:callable'. Got 'aucoo'"),
+        ("aucoc+users_losses:smooth", {}, "'gce', 'module:callable'. Got 'aucoc'"),
         ("ce+users_losses:smooth+sece", {}, "of the form module:callable"),
         (":smooth", {}, "of the form module:callable"),
         ("users_losses:", {}, "of the form module:callable"),
@@ -140,7 +140,7 @@ def test_a_misspelled_name_is_answered_with_the_nearest(name, near):
     with pytest.raises(ParameterError) as error:
         build_loss(name)
     assert str(error.value).endswith(f"Got {name!r} instead. Hint: did you mean {near!r}?")
-    assert "sat+savuc" not in str(error.value)  # parts are listed, not every pair of them
+    assert "gce+savuc" not in str(error.value)  # parts are listed, not every pair of them
 
 
 def test_a_module_of_the_working_folder_is_found_after_installed_ones(tmp_path, monkeypatch):

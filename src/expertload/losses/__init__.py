@@ -32,12 +32,6 @@ with needs_extra("torch", "expertload.losses"):
         focal_loss,
         generalised_cross_entropy_loss,
     )
-    from expertload.losses.per_case import (
-        CorrectnessRankingLoss,
-        SelfAdaptiveLoss,
-        correctness_ranking_loss,
-        self_adaptive_loss,
-    )
 
 __all__ = [
     "LOSS_NAMES",
@@ -46,12 +40,10 @@ __all__ = [
     "AdaptiveFocalLoss",
     "CombinedLoss",
     "ConfidencePenalty",
-    "CorrectnessRankingLoss",
     "FocalLoss",
     "GeneralisedCrossEntropyLoss",
     "LossParts",
     "MMCELoss",
-    "SelfAdaptiveLoss",
     "SoftAvUCLoss",
     "SoftECELoss",
     "adaptive_focal_loss",
@@ -59,11 +51,9 @@ __all__ = [
     "aucoc_upper_bound_loss",
     "build_loss",
     "confidence_penalty",
-    "correctness_ranking_loss",
     "focal_loss",
     "generalised_cross_entropy_loss",
     "mmce_loss",
-    "self_adaptive_loss",
     "soft_avuc_loss",
     "soft_ece_loss",
 ]

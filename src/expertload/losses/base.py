@@ -90,16 +90,9 @@ class LossModule(nn.Module):
 # ------------------------------------------------------------------ calling a loss
 
 
-def needs_cases(loss: object) -> bool:
-    """Return whether a loss must be called with the indices of the cases."""
-    return bool(getattr(loss, "needs_cases", False))
-
-
-def call_loss(
-    loss: Loss, logits: Tensor, target: Tensor, cases: Tensor | None, name: str = "loss"
-) -> Tensor:
-    """Call a loss, with the indices of the cases if it needs them; raise unless it is a scalar."""
-    value = loss(logits, target, **({"cases": cases} if needs_cases(loss) else {}))
+def call_loss(loss: Loss, logits: Tensor, target: Tensor, name: str = "loss") -> Tensor:
+    """Call a loss; raise unless it is a scalar."""
+    value = loss(logits, target)
     if value.ndim:
         got = f"a tensor of {value.ndim} dimension(s)"
         hint = 'build it with reduction="mean"'
@@ -107,9 +100,7 @@ def call_loss(
     return value
 
 
-def on_whole_batch(
-    loss: Loss, logits: Tensor, target: Tensor, cases: Tensor | None = None
-) -> Tensor:
+def on_whole_batch(loss: Loss, logits: Tensor, target: Tensor) -> Tensor:
     """Compute a loss on the rows of all processes; in a single process, the plain loss.
 
     Losses of a whole batch (AUCOC, MMCE, soft ECE, soft AvUC) have another value on half a batch.
@@ -117,18 +108,13 @@ def on_whole_batch(
     lets the gradient flow only through its own rows. Data-parallel training then averages the
     gradients of the processes, so each gradient is multiplied by their number. The weights get the
     gradient of the loss of the whole batch, as in one process.
-
-    `cases` are the indices of the cases. A loss with a memory of cases gets the cases of all
-    processes in every process, so that all memories are the same.
     """
     world = _world_size()
     if world == 1:
-        return call_loss(loss, logits, target, cases)
+        return call_loss(loss, logits, target)
     rows = gather_rows(logits.detach())
     rows[dist.get_rank()] = logits
-    if cases is not None and needs_cases(loss):
-        cases = torch.cat(gather_rows(cases))
-    value = call_loss(loss, torch.cat(rows), torch.cat(gather_rows(target)), cases)
+    value = call_loss(loss, torch.cat(rows), torch.cat(gather_rows(target)))
     # Keeps the value, and multiplies the gradient by the number of processes.
     return value + (world - 1) * (value - value.detach())
 

@@ -27,10 +27,9 @@ from expertload._check import (
 )
 from expertload.exceptions import MissingExtraError, ParameterError
 from expertload.losses.aucoc import AUCOCLoss, AUCOCUpperBoundLoss
-from expertload.losses.base import Loss, call_loss, needs_cases
+from expertload.losses.base import Loss, call_loss
 from expertload.losses.calibration import ConfidencePenalty, MMCELoss, SoftAvUCLoss, SoftECELoss
 from expertload.losses.focal import AdaptiveFocalLoss, FocalLoss, GeneralisedCrossEntropyLoss
-from expertload.losses.per_case import CorrectnessRankingLoss, SelfAdaptiveLoss
 
 Factory = Callable[..., nn.Module]
 
@@ -39,7 +38,6 @@ PRIMARY: Mapping[str, Factory] = {
     "focal": FocalLoss,
     "adafocal53": AdaptiveFocalLoss,
     "gce": GeneralisedCrossEntropyLoss,
-    "sat": SelfAdaptiveLoss,
 }
 SECONDARY: Mapping[str, Factory] = {
     "mmce": MMCELoss,
@@ -48,7 +46,6 @@ SECONDARY: Mapping[str, Factory] = {
     "aucoc": AUCOCLoss,
     "aucoc_upper_bound": AUCOCUpperBoundLoss,
     "confidence_penalty": ConfidencePenalty,
-    "crl": CorrectnessRankingLoss,
 }
 
 LOSS_NAMES = (
@@ -85,8 +82,7 @@ class CombinedLoss(nn.Module):
     Parameters
     ----------
     primary, secondary : Module or callable
-        Each is called with logits and target and returns a scalar. A loss with an attribute
-        ``needs_cases = True`` is also called with ``cases=``, the indices of the cases.
+        Each is called with logits and target and returns a scalar.
     weight : float, default=1.0
         The factor of the secondary loss. Both losses should be means over the batch, as with
         ``reduction="mean"``, so that the weight has the same effect at every batch size.
@@ -113,19 +109,14 @@ class CombinedLoss(nn.Module):
         self.secondary = secondary
         self.weight = check_positive(weight, "weight", zero=True)
 
-    @property
-    def needs_cases(self) -> bool:
-        """Whether a part needs the indices of the cases, as ``cases=``."""
-        return needs_cases(self.primary) or needs_cases(self.secondary)
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Compute the sum for a batch."""
+        return self.parts(logits, target).total
 
-    def forward(self, logits: Tensor, target: Tensor, *, cases: Tensor | None = None) -> Tensor:
-        """Compute the sum for a batch; `cases` are the indices of its cases, if needed."""
-        return self.parts(logits, target, cases=cases).total
-
-    def parts(self, logits: Tensor, target: Tensor, *, cases: Tensor | None = None) -> LossParts:
+    def parts(self, logits: Tensor, target: Tensor) -> LossParts:
         """Return the sum and both parts, each with its graph, as `LossParts`."""
-        primary = call_loss(self.primary, logits, target, cases, "primary")
-        secondary = call_loss(self.secondary, logits, target, cases, "secondary")
+        primary = call_loss(self.primary, logits, target, "primary")
+        secondary = call_loss(self.secondary, logits, target, "secondary")
         return LossParts(primary + self.weight * secondary, primary, secondary)
 
     def extra_repr(self) -> str:
@@ -149,12 +140,10 @@ def build_loss(
         One of ``LOSS_NAMES``, another ``"primary+secondary"``, or a single part. Primary parts
         are ``ce`` (PyTorch's own), ``focal`` (gamma 3) and ``adafocal53``; secondary ones
         ``mmce``, ``savuc``, ``sece`` and ``aucoc``. Beyond the tables there are the primary
-        ``gce`` (`GeneralisedCrossEntropyLoss`) and ``sat`` (`SelfAdaptiveLoss`), and the
-        secondary ``aucoc_upper_bound``, ``confidence_penalty`` and ``crl``
-        (`CorrectnessRankingLoss`); a loss with ``sat`` or ``crl`` is called with ``cases=`` too.
-        Any part may be ``"module:callable"`` for a
-        loss of your own: ``"mypackage.losses:build"``, ``"ce+mypackage.losses:build"``. That
-        callable gets the options and returns a torch module.
+        ``gce`` (`GeneralisedCrossEntropyLoss`), and the secondary ``aucoc_upper_bound`` and
+        ``confidence_penalty``. Any part may be ``"module:callable"`` for a loss of your own:
+        ``"mypackage.losses:build"``, ``"ce+mypackage.losses:build"``. That callable gets the
+        options and returns a torch module.
     weight : float, optional
         The factor of the secondary part, 1 by default. Only for a pair.
     ignore_index : int, default=-100
@@ -173,9 +162,9 @@ def build_loss(
 
     Notes
     -----
-    Finite logits of any size have finite gradients. The values of ``ce``, ``focal``,
-    ``adafocal53`` and ``sat`` grow without limit, as cross-entropy does; they are infinite where
-    their precision has no number of that size.
+    Finite logits of any size have finite gradients. The values of ``ce``, ``focal`` and
+    ``adafocal53`` grow without limit, as cross-entropy does; they are infinite where their
+    precision has no number of that size.
 
     Examples
     --------

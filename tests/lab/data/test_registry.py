@@ -66,7 +66,6 @@ def test_addresses_and_checksums_are_complete():
         for file in entry.files:
             algorithm, _, digest = file.checksum.partition(":")
             assert len(bytes.fromhex(digest)) == {"md5": 16, "sha256": 32}[algorithm]
-            assert file.at_most > 0
             assert file.url.startswith("http")
             assert bool(file.unpacks_to) == bool(file.holds)
 

@@ -28,7 +28,7 @@ from expertload.lab.sweeps.launch import ProcessLauncher
 from expertload.lab.sweeps.sweep import Sweep
 from expertload.lab.sweeps.worker import Worker
 from expertload.lab.training.loop import train
-from expertload.lab.training.progress import ConsoleReporter
+from expertload.lab.training.progress import Reporter
 
 MODULE = """
 from torch import nn
@@ -77,7 +77,7 @@ def test_a_run_that_was_done_before_says_so(run_path):
     config = tiny(epochs=1, batch_size=256)
     first, second = io.StringIO(), io.StringIO()
     for text in (first, second):
-        results = train(config, run_path, reporter=ConsoleReporter(Console(file=text, width=160)))
+        results = train(config, run_path, reporter=Reporter(Console(file=text, width=160)))
     day = f"{RunFolder(run_path).finished:%Y-%m-%d}"
     assert "nothing trained" not in first.getvalue()
     assert f"finished on {day} at " in second.getvalue()

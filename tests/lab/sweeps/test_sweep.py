@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import time
 from pathlib import Path
 
@@ -18,9 +17,8 @@ from expertload.lab.data import load_dataset
 from expertload.lab.runs.folder import RunFolder
 from expertload.lab.runs.recipe import ModelConfig
 from expertload.lab.runs.recipe_files import load_recipe
-from expertload.lab.sweeps.display import LiveTable, LogLines, observing, print_report
 from expertload.lab.sweeps.launch import ClusterLauncher, ProcessLauncher
-from expertload.lab.sweeps.sweep import Sweep, SweepReport
+from expertload.lab.sweeps.sweep import Observer, Sweep, SweepReport, print_report
 
 
 class FakeJob:
@@ -68,7 +66,7 @@ SCORES = {None: (0.5, 0.5), 0.1: (0.7, 0.9), 1.0: (0.8, 0.1), 10.0: (0.6, 1.0)}
 
 
 def log_lines():
-    return LogLines(Console(file=io.StringIO(), width=200))
+    return Observer(Console(file=io.StringIO(), width=200))
 
 
 def sweep_of(recipe, out, **options):
@@ -201,12 +199,13 @@ def test_a_loss_whose_candidates_all_fail_is_left_out(recipe, tmp_path):
 def test_no_more_than_jobs_at_a_time(recipe, tmp_path):
     seen = []
 
-    class Watching(LogLines):
-        def tick(self, sweep):
+    sweep = sweep_of(recipe, tmp_path)
+
+    class Watching(Observer):
+        def started(self, run):
             seen.append(len(sweep.running))
 
-    observer = Watching(Console(file=io.StringIO()))
-    sweep_of(recipe, tmp_path).run(FakeLauncher(SCORES), jobs=2, observer=observer)
+    sweep.run(FakeLauncher(SCORES), jobs=2, observer=Watching())
     assert max(seen) == 2
 
 
@@ -227,49 +226,14 @@ def test_a_folder_that_cannot_be_made(recipe, tmp_path):
 def test_a_log_has_a_line_for_each_event(recipe, tmp_path):
     text = io.StringIO()
     console = Console(file=text, width=200)
-    with observing(console) as observer:
-        sweep_of(recipe, tmp_path).run(
-            FakeLauncher(SCORES, fail={(0.1, 0)}), jobs=2, observer=observer
-        )
+    sweep_of(recipe, tmp_path).run(
+        FakeLauncher(SCORES, fail={(0.1, 0)}), jobs=2, observer=Observer(console)
+    )
     lines = text.getvalue().splitlines()
     assert sum("started" in line for line in lines) == 8
     assert sum("done" in line for line in lines) == 7
     assert sum("FAILED" in line for line in lines) == 1
     assert sum("chosen   ce+aucoc with weight 1" in line for line in lines) == 1
-
-
-def test_a_terminal_has_a_table(recipe, tmp_path):
-    console = Console(file=io.StringIO(), force_terminal=True, width=120)
-    sweep = sweep_of(recipe, tmp_path)
-    shown = []
-
-    class Recording(LiveTable):
-        def tick(self, sweep):
-            super().tick(sweep)
-            beside = Console(width=120)
-            with beside.capture() as capture:
-                beside.print(self.render(sweep))
-            shown.append(capture.get())
-
-    with observing(console) as observer:
-        recording = Recording(observer.live)
-        sweep.run(FakeLauncher(SCORES, fail={(0.1, 0)}), jobs=2, observer=recording)
-    plain = [frame for frame in shown if "epoch 1/2" in frame]
-    assert plain, "runs in training are shown"
-    assert "weight 1" in shown[-1]
-    assert "0.8000 ± 0.0000" in shown[-1]
-    assert shown[-1].count("●") >= 5
-    assert shown[-1].count("✗") == 1
-
-
-def test_many_runs_are_counted(recipe, tmp_path):
-    sweep = sweep_of(recipe, tmp_path, losses=["ce"], seeds=range(30))
-    sweep.waiting()
-    console = Console(width=120)
-    terminal = Console(force_terminal=True, file=io.StringIO())
-    with console.capture() as capture, observing(terminal) as observer:
-        console.print(observer.render(sweep))
-    assert "0 of 30" in capture.get()
 
 
 def test_logs_that_say_nothing(tmp_path):
@@ -323,7 +287,7 @@ def test_a_worker_that_is_killed_is_reported_with_its_log(recipe, tmp_path):
     launcher = ProcessLauncher(jobs=1, accelerator="cpu")
     sweep = sweep_of(recipe, tmp_path, losses=["ce"], seeds=[0])
 
-    class Killing(LogLines):
+    class Killing(Observer):
         def started(self, run):
             _, job = sweep.running[run.run_name]
             job.process.kill()
@@ -358,18 +322,3 @@ def test_jobs_through_submitit(cluster, recipe, tmp_path, monkeypatch):
     assert note["cluster"] == cluster
     (record,) = tmp_path.glob("ce-*/environment.json")  # from the job
     assert json.loads(record.read_text())["processes"] == 1
-
-
-def test_the_table_shows_the_epoch_in_training(recipe, tmp_path):
-    """One epoch of two is done."""
-    sweep = sweep_of(recipe, tmp_path, losses=["ce"], seeds=[0])
-    (run,) = sweep.waiting()
-    folder = sweep.folder(run)
-    folder.create(run)
-    folder.write_metrics([{"epoch": 1, "aucoc": 0.75}])
-    sweep.running[run.run_name] = (run, None)
-    console = Console(width=120)
-    terminal = Console(force_terminal=True, file=io.StringIO())
-    with console.capture() as capture, observing(terminal) as observer:
-        console.print(observer.render(sweep))
-    assert re.search(r"epoch 2/2\s+AUCOC 0\.7500", capture.get())

@@ -8,6 +8,7 @@ import pytest
 from torch import nn
 
 from expertload.lab.training.loop import train
+from expertload.lab.training.progress import Reporter
 
 
 def plain_network(num_classes, width=16):
@@ -58,38 +59,25 @@ class StopError(Exception):
     pass
 
 
-class StopAfter:
+class StopAfter(Reporter):
     """A reporter that ends training after some epochs, the state being saved."""
 
     def __init__(self, epochs):
+        super().__init__()
         self.epochs = epochs
-        self.closed = False
 
-    def start(self, config, *, first_epoch, n_batches):
+    def start(self, config, *, first_epoch):
         self.first_epoch = first_epoch
 
-    def step(self, epoch, number):
-        pass
-
-    def epoch(self, record, *, best_epoch):
+    def epoch(self, record, *, n_epochs, best_epoch):
         if record["epoch"] == self.epochs:
             raise StopError
-
-    def found(self, results, *, finished):
-        pass
-
-    def done(self, results):
-        pass
-
-    def close(self):
-        self.closed = True
 
 
 def stop_after(path, config, *, epochs):
     reporter = StopAfter(epochs)
     with pytest.raises(StopError):
         train(config, path, reporter=reporter)
-    assert reporter.closed
 
 
 def stop(*_):

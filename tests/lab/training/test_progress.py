@@ -1,4 +1,4 @@
-"""What is told while training: lines in a log, a bar on a terminal."""
+"""What is told while training."""
 
 from __future__ import annotations
 
@@ -7,27 +7,24 @@ import io
 from rich.console import Console
 from tests.lab.conftest import tiny
 
-from expertload.lab.training.progress import ConsoleReporter
+from expertload.lab.training.progress import Reporter
 
 RECORD = {"epoch": 1, "train_loss": 1.5, "aucoc": 0.9, "accuracy": 0.8, "ece": 0.1, "seconds": 2.0}
 RESULTS = {"test": {"aucoc": 0.95, "accuracy": 0.85}, "best_epoch": 1}
 
 
-def told(*, terminal, first_epoch=0):
+def told(*, first_epoch=0):
     text = io.StringIO()
-    console = Console(file=text, width=120, force_terminal=terminal, color_system=None)
-    reporter = ConsoleReporter(console)
-    reporter.start(tiny("ce+aucoc"), first_epoch=first_epoch, n_batches=4)
-    for number in range(4):
-        reporter.step(first_epoch, number)
-    reporter.epoch({**RECORD, "epoch": first_epoch + 1}, best_epoch=first_epoch + 1)
+    console = Console(file=text, width=120, color_system=None)
+    reporter = Reporter(console)
+    reporter.start(tiny("ce+aucoc"), first_epoch=first_epoch)
+    reporter.epoch({**RECORD, "epoch": first_epoch + 1}, n_epochs=2, best_epoch=first_epoch + 1)
     reporter.done(RESULTS)
-    reporter.close()
     return text.getvalue()
 
 
 def test_a_log_has_a_line_an_epoch():
-    lines = told(terminal=False).splitlines()
+    lines = told().splitlines()
     assert len(lines) == 3
     assert lines[0].startswith("ce+aucoc on digits with small-cnn, seed 0")
     assert lines[1].split() == (
@@ -53,21 +50,15 @@ def test_a_log_has_a_line_an_epoch():
 def test_names_are_printed_as_they_are(tmp_path):
     text = io.StringIO()
     folder = tmp_path / "runs [old] :fog:"
-    reporter = ConsoleReporter(Console(file=text, width=200, color_system=None), folder=folder)
+    reporter = Reporter(Console(file=text, width=200, color_system=None), folder=folder)
     config = tiny("ce")
     data = config.data.model_copy(update={"name": "folder:scans [old] [/red] :fog:"})
     named = config.model_copy(update={"data": data})
-    reporter.start(named, first_epoch=0, n_batches=4)
+    reporter.start(named, first_epoch=0)
     reporter.done(RESULTS)
     assert "on folder:scans [old] [/red] :fog: with small-cnn" in text.getvalue()
     assert f"folder: {folder}" in text.getvalue()
 
 
-def test_a_terminal_has_a_bar_too():
-    text = told(terminal=True)
-    assert "epoch 1/2" in text
-    assert text.endswith("\x1b[?25h") or "\x1b[?25h" in text  # the cursor is back
-
-
 def test_resumed_runs_say_so():
-    assert "resumed at epoch 2" in told(terminal=False, first_epoch=1)
+    assert "resumed at epoch 2" in told(first_epoch=1)

@@ -6,7 +6,6 @@ import json
 
 import pytest
 import torch
-from tests import forked
 from tests.lab.conftest import run_command, tiny
 
 from expertload.lab.runs.folder import RunFolder
@@ -24,18 +23,6 @@ CONFIG = tiny(
     precision="64-true",
     augment={"padding": 1, "symmetries": True, "crop": 0.8, "colour": 0.2},
     ema_epochs=1.0,
-    sam_rho=0.05,
-)
-
-
-# The last batch of an epoch has an odd number of cases; each is remembered in both processes.
-FOLLOWING = tiny(
-    "sat+crl",
-    weight=0.5,
-    options={"primary_options": {"momentum": 0.7, "start": 1}},
-    epochs=2,
-    batch_size=128,
-    precision="64-true",
 )
 
 
@@ -71,16 +58,6 @@ def test_two_processes_train_as_one(in_one_process, run_path):
     assert done.stdout.count("epoch   1/2") == 1  # and one of them spoke
     assert_equal_runs(run_path, in_one_process)
     assert RunFolder(run_path).read_json("environment.json")["processes"] == 2
-
-
-def test_two_processes_remember_cases_as_one(tmp_path):
-    train(FOLLOWING, tmp_path / "one")
-    RunFolder(tmp_path / "two").create(FOLLOWING)
-    arguments = ("lab", "train", tmp_path / "two", "--devices", 2, "--accelerator", "cpu")
-    done = forked.start(forked.run_command, arguments, tmp_path / "said")
-    assert forked.finish([done]) == [0], (tmp_path / "said").read_text()
-    assert RunFolder(tmp_path / "two").read_json("environment.json")["processes"] == 2
-    assert_equal_runs(tmp_path / "two", tmp_path / "one", kinds=("raw",))
 
 
 def test_torchrun(in_one_process, run_path):

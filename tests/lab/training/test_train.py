@@ -21,11 +21,9 @@ from torch import nn
 
 from expertload import aucoc_score
 from expertload.exceptions import ParameterError
-from expertload.lab.data import load_dataset
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder
 from expertload.lab.runs.network import apply_network, load_weights
-from expertload.lab.training import loop as training_module
 from expertload.lab.training.loop import set_weight, train
 from expertload.lab.training.setup import parameter_groups
 from expertload.losses import build_loss
@@ -54,23 +52,6 @@ class WeightedLoss(nn.CrossEntropyLoss):
     def _apply(self, *arguments, **options):
         type(self).moves += 1
         return super()._apply(*arguments, **options)
-
-
-def test_losses_that_follow_cases_see_every_training_image(run_path, monkeypatch):
-    made = []
-
-    def remembered(*args, **options):
-        made.append(build_loss(*args, **options))
-        return made[-1]
-
-    monkeypatch.setattr(training_module, "build_loss", remembered)
-    config = tiny("sat+crl", options={"primary_options": {"start": 1}}, epochs=3)
-    results = train(config, run_path)
-    assert results["test"]["accuracy"] > 0.1
-    n_images = len(load_dataset("digits").train)
-    for part in (made[0].primary, made[0].secondary):
-        assert (part.seen.rows[:n_images, 0] == 3).all()  # once an epoch
-        assert (part.seen.rows[n_images:] == 0).all()
 
 
 def test_labels_are_smoothed_by_an_option_of_cross_entropy(tmp_path):

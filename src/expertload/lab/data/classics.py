@@ -118,11 +118,10 @@ SVHN_FILES = tuple(
         f"svhn/{part}_32x32.mat",
         f"https://ufldl.stanford.edu/housenumbers/{part}_32x32.mat",
         f"sha256:{digest}",
-        at_most=size,
     )
-    for part, digest, size in (
-        ("train", "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8", 182_040_794),
-        ("test", "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b", 64_275_384),
+    for part, digest in (
+        ("train", "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8"),
+        ("test", "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b"),
     )
 )
 
@@ -159,28 +158,23 @@ FASHION_MNIST_FILES = tuple(
         f"fashion-mnist/{name}",
         f"http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/{name}",
         f"sha256:{digest}",
-        at_most=size,
     )
-    for name, digest, size in (
+    for name, digest in (
         (
             "train-images-idx3-ubyte.gz",
             "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-            26_421_880,
         ),
         (
             "train-labels-idx1-ubyte.gz",
             "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-            29_515,
         ),
         (
             "t10k-images-idx3-ubyte.gz",
             "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-            4_422_102,
         ),
         (
             "t10k-labels-idx1-ubyte.gz",
             "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-            5_148,
         ),
     )
 )

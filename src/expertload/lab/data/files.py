@@ -38,9 +38,6 @@ class RemoteFile:
         The official address.
     checksum : str
         ``"md5:..."`` or ``"sha256:..."`` as published.
-    at_most : int
-        The largest size of a download in bytes: the published size, or a little more. A server
-        that sends more is not sending this file.
     unpacks_to : str or None
         For an archive: the folder it holds, relative to the data folder.
     holds : tuple of str
@@ -50,7 +47,6 @@ class RemoteFile:
     path: str
     url: str
     checksum: str
-    at_most: int
     unpacks_to: str | None = None
     holds: tuple[str, ...] = ()
 

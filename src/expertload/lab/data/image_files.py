@@ -56,7 +56,6 @@ TINY_IMAGENET_FILES = (
         f"{FOLDER}.zip",
         f"https://cs231n.stanford.edu/{FOLDER}.zip",
         "sha256:6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
-        at_most=248_100_043,
         unpacks_to=FOLDER,
         holds=("wnids.txt", "words.txt", "train", "val/val_annotations.txt"),
     ),

@@ -191,7 +191,6 @@ def medmnist_file(name: str) -> RemoteFile:
         f"medmnist/{name}.npz",
         f"https://zenodo.org/records/6496656/files/{name}.npz?download=1",
         MEDMNIST[name].checksum,
-        at_most=250_000_000,  # PathMNIST, the largest, has some 206 million bytes
     )
 
 

@@ -174,7 +174,7 @@ def fetch_dataset(
     Raises
     ------
     DownloadError
-        If it could not be completed. Run it again to continue.
+        If it could not be completed.
 
     Examples
     --------

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from rich.console import Console
 
 from expertload._check import check_count, check_targets, require_extra
 from expertload.ensembling import make_views
@@ -57,7 +57,7 @@ def lower_load(
     jobs: int | None = None,
     accelerator: str = "auto",
     launcher: Launcher | None = None,
-    narrator: Narrator | None = None,
+    console: Console | None = None,
 ) -> LowerLoad:
     """Lower the expert load on a data set step by step, and measure what each step gains.
 
@@ -101,8 +101,8 @@ def lower_load(
         As in `expertload.lab.train`.
     launcher : Launcher, optional
         Starts the training of runs; processes on this machine by default.
-    narrator : Narrator, optional
-        Receives a line about each next step; silent by default.
+    console : rich.console.Console, optional
+        Prints a line about each next step; silent by default.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def lower_load(
         check_count(max_passes, "max_passes", minimum=networks)
     targets = check_targets(target_accuracy)
     require_extra("jinja2", "report", "The report of the ladder")
-    narrator = narrator or _Silent()
+    console = console or Console(quiet=True)
     if start is not None:
         earlier = FinishedRun(start)
         network = network or earlier.config.model.name
@@ -134,25 +134,32 @@ def lower_load(
         loaded, network=network, epochs=epochs, target_accuracies=targets, settings=settings
     )
     n = plan.plain.training.epochs
-    narrator.say(f"{loaded!r}, {plan.plain.model.name}, {n} epoch{'' if n == 1 else 's'}")
+    console.print(
+        f"{loaded!r}, {plan.plain.model.name}, {n} epoch{'' if n == 1 else 's'}", soft_wrap=True
+    )
     for note in notes:
-        narrator.say(f"note: {note}")
+        console.print(f"note: {note}", soft_wrap=True)
     most = None if max_passes is None else max_passes // networks
     views = len(make_views(affordable_views(loaded.image_shape, most)[-1]))
-    narrator.say(f"a prediction will take at most {networks * views} passes for each image")
+    console.print(
+        f"a prediction will take at most {networks * views} passes for each image", soft_wrap=True
+    )
     folder = Path(out) if out is not None else Path("runs") / f"lower-load-{_file_name(data)}"
     trainer = Trainer(
         folder=folder,
         data=loaded,
         seeds=range(first_seed, first_seed + networks),
         jobs=jobs or networks,
-        narrator=narrator,
+        console=console,
         data_dir=data_dir,
         accelerator=accelerator,
         launcher=launcher,
     )
     ladder = _train_and_climb(plan, trainer, aucoc=aucoc, max_passes=most)
-    narrator.say("measuring every step on the test images, and certifying a policy on half of them")
+    console.print(
+        "measuring every step on the test images, and certifying a policy on half of them",
+        soft_wrap=True,
+    )
     return write_outcome(
         ladder,
         _make_model(ladder, most),
@@ -170,7 +177,9 @@ def _train_and_climb(plan: Plan, trainer: Trainer, *, aucoc: bool, max_passes: i
     if plan.augmented is not None:
         how = f"with augmentation ({plan.augmentation})"
         arms["augmented"] = trainer.train(plan.augmented, "augmented", "ce", how)
-    trainer.narrator.say("weights and views of each image chosen on validation images")
+    trainer.console.print(
+        "weights and views of each image chosen on validation images", soft_wrap=True
+    )
     ladder = climb(_networks(arms), max_passes=max_passes)
     if not aucoc:
         return ladder
@@ -204,24 +213,6 @@ def _file_name(data: str) -> str:
 # ------------------------------------------------------------------ training
 
 
-class Narrator(Protocol):
-    """Receives the progress of a ladder."""
-
-    def say(self, line: str) -> None:
-        """Report the next step."""
-
-    def watching(self) -> AbstractContextManager[Observer]:
-        """Return a context that shows the progress of a sweep."""
-
-
-class _Silent:
-    def say(self, line: str) -> None:
-        pass
-
-    def watching(self) -> AbstractContextManager[Observer]:
-        return nullcontext(Observer())
-
-
 @dataclass(frozen=True, kw_only=True)
 class Trainer:
     """Trains the networks of an arm, unless they are trained already.
@@ -234,7 +225,7 @@ class Trainer:
     seeds : sequence of int
     jobs : int
         The number of networks to train in parallel.
-    narrator : Narrator
+    console : rich.console.Console
     data_dir, accelerator
         As in `expertload.lab.train`.
     launcher : Launcher or None
@@ -245,7 +236,7 @@ class Trainer:
     data: Dataset
     seeds: Sequence[int]
     jobs: int
-    narrator: Narrator
+    console: Console
     data_dir: str | Path | None = None
     accelerator: str = "auto"
     launcher: Launcher | None = None
@@ -255,7 +246,7 @@ class Trainer:
         sweep = Sweep(recipe, self.folder / arm, losses=[loss], seeds=self.seeds, dataset=self.data)
         missing = len(sweep.waiting())
         done = "" if missing else "; all are trained"
-        self.narrator.say(f"{len(self.seeds)} networks: {how}{done}")
+        self.console.print(f"{len(self.seeds)} networks: {how}{done}", soft_wrap=True)
         if missing:
             launcher = self.launcher or ProcessLauncher(
                 jobs=self.jobs,
@@ -263,8 +254,7 @@ class Trainer:
                 accelerator=self.accelerator,
                 allow=sweep.imports(),
             )
-            with self.narrator.watching() as observer:
-                sweep.run(launcher, jobs=self.jobs, observer=observer)
+            sweep.run(launcher, jobs=self.jobs, observer=Observer(self.console))
         for name, log in sweep.report.failed.items():
             raise ExpertLoadError(
                 f"The run {name} failed: {sweep.report.reason(name)} Hint: {log} has more; then "

@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from rich.console import Console
+from rich.text import Text
 
 from expertload.lab.data import Dataset
 from expertload.lab.results.rows import best_options, options_of
+from expertload.lab.runs.finished import describe_loss, options_in_words
 from expertload.lab.runs.folder import RunFolder, make_folder, read_json_object, write_json
 from expertload.lab.runs.network import build_network
 from expertload.lab.runs.origin import import_paths, refuse_changed_origin
@@ -105,19 +108,27 @@ def choose_options(
 
 
 class Observer:
-    """Receives the events of a sweep; shows nothing, unless a subclass does."""
+    """Prints the events of a sweep to a console, a line each; nothing if there is none."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(quiet=True)
+
+    def _say(self, line: str, style: str = "") -> None:
+        stamp = time.strftime("%H:%M:%S")
+        self.console.print(Text(f"{stamp}  {line}", style), highlight=False, soft_wrap=True)
 
     def started(self, run: RunConfig) -> None:
-        """A run was started or resumed."""
+        """Print which run has started."""
+        self._say(f"started  {_run_label(run)}")
 
     def ended(self, run: RunConfig, *, well: bool) -> None:
-        """A run has ended."""
+        """Print which run has ended, and how."""
+        self._say(f"{'done' if well else 'FAILED':<7}  {_run_label(run)}", "" if well else "red")
 
     def chosen(self, loss: str, choice: Choice) -> None:
-        """The candidates of a loss have been compared."""
-
-    def tick(self, sweep: Sweep) -> None:
-        """A moment has passed."""
+        """Print which candidate was chosen."""
+        if choice.scores:
+            self._say(f"chosen   {loss} with {options_in_words(choice.chosen.settings)}", "bold")
 
 
 @dataclass
@@ -142,6 +153,33 @@ class SweepReport:
         except OSError:
             return "It left no log."
         return lines[-1] if lines else "The log is empty; the run may have been killed."
+
+
+def print_report(console: Console, report: SweepReport) -> None:
+    """Print how many runs are done, and the logs of those that failed.
+
+    Examples
+    --------
+    >>> from rich.console import Console
+    >>> from expertload.lab.sweeps.sweep import SweepReport, print_report
+    >>> print_report(Console(), SweepReport(n_done=12))
+    <BLANKLINE>
+    12 runs are done.
+    """
+    console.print(f"\n{_counted(report.n_done)} done.", highlight=False)
+    if report.failed:
+        console.print(Text(f"{_counted(len(report.failed))} not:", "red"))
+    for name, log in report.failed.items():
+        console.print(Text.assemble((f"  {name}\n", "bold"), f"    {report.reason(name)}"))
+        console.print(Text(f"    log: {log}", "dim"), soft_wrap=True)
+
+
+def _counted(n: int) -> str:
+    return "1 run is" if n == 1 else f"{n} runs are"
+
+
+def _run_label(run: RunConfig) -> str:
+    return f"{describe_loss(run.loss)}, seed {run.seed}"
 
 
 class Sweep:
@@ -282,14 +320,12 @@ class Sweep:
                     break
                 for run in waiting[: jobs - len(self.running)]:
                     self._start(run, launcher, observer)
-                observer.tick(self)
                 time.sleep(launcher.poll_seconds)
                 self._collect(launcher, observer)
         finally:
             for _, job in self.running.values():
                 job.stop()
         self.report.n_done = sum(self.folder(run).is_done for run in self.planned())
-        observer.tick(self)
         return self.report
 
     def _check_network(self) -> None:

@@ -16,7 +16,7 @@ from expertload.exceptions import ExpertLoadError
 from expertload.lab.runs.folder import RunFolder
 from expertload.lab.runs.origin import refuse_imports
 from expertload.lab.training.loop import train
-from expertload.lab.training.progress import ConsoleReporter
+from expertload.lab.training.progress import Reporter
 
 LOG_WIDTH = 160
 
@@ -37,7 +37,7 @@ class Worker:
 
     def __call__(self, folder: str) -> None:
         """Train the run whose configuration is in a folder."""
-        reporter = ConsoleReporter(Console(width=LOG_WIDTH), folder=Path(folder))
+        reporter = Reporter(Console(width=LOG_WIDTH), folder=Path(folder))
         config = RunFolder(folder).config()
         refuse_imports(config, Path(folder), allow=self.allow)
         train(config, folder, reporter=reporter, **self.options)

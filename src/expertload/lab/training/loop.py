@@ -121,7 +121,7 @@ def train(
     fabric = launch_fabric(config.training.precision, accelerator, devices, nodes)
     only_one = run.held() if fabric.is_global_zero else contextlib.nullcontext()
     heard = reporter if reporter is not None and fabric.is_global_zero else Reporter()
-    with only_one, contextlib.closing(heard):
+    with only_one:
         # Checked again: the process that held the lock may have finished the run. The first process
         # decides for all, because others might look at another moment.
         if fabric.broadcast(RunFolder(folder).is_done):
@@ -172,13 +172,13 @@ def _train(
         average=average,
     )
     state.resume()
-    step = Step(model, network, loss, optimiser, config.training, fabric, average)
+    step = Step(model, loss, optimiser, config.training, fabric, average)
 
-    reporter.start(config, first_epoch=state.epoch, n_batches=len(loaders["train"]))
+    reporter.start(config, first_epoch=state.epoch)
     while state.epoch < config.training.epochs:
         started = time.perf_counter()
         set_weight(loss, config, state.epoch)
-        train_loss, clipped = _train_epoch(step, loaders["train"], state.epoch, reporter)
+        train_loss, clipped = _train_epoch(step, loaders["train"], state.epoch)
         logits, labels = predict(model, loaders["validation"])
         _refuse_divergence(train_loss, logits, state.epoch)
         record = {
@@ -187,11 +187,12 @@ def _train(
             "train_loss": train_loss,
             "clipped": clipped,
             **_validation_metrics(logits, labels),
-            **_averaged_metrics(model, average, loaders, state.epoch, config.training),
+            **_averaged_metrics(model, average, loaders, state.epoch),
             "seconds": round(time.perf_counter() - started, 3),
         }
         state.advance(record)
-        reporter.epoch(record, best_epoch=state.best_epoch(state.best_kind()) + 1)
+        best_epoch = state.best_epoch(state.best_kind()) + 1
+        reporter.epoch(record, n_epochs=config.training.epochs, best_epoch=best_epoch)
     results = _finish(config, model, loaders, state)
     reporter.done(results)
     return results
@@ -205,9 +206,7 @@ def _steps(loader: BatchLoader, training: TrainingConfig) -> int:
     return math.ceil(len(loader) / training.accumulate)
 
 
-def _train_epoch(
-    step: Step, loader: BatchLoader, epoch: int, reporter: Reporter
-) -> tuple[float, float]:
+def _train_epoch(step: Step, loader: BatchLoader, epoch: int) -> tuple[float, float]:
     """Train one epoch; return the mean loss, and the share of clipped steps."""
     step.begin()
     accumulate = step.training.accumulate
@@ -216,7 +215,6 @@ def _train_epoch(
         group = min(accumulate, len(loader) - group_start)
         _set_learning_rate(step.optimiser, step.training, epoch + number / len(loader))
         step.take(batch, group, is_last=number == group_start + group - 1)
-        reporter.step(epoch, number)
     return float(step.total) / len(loader), float(step.clipped) / _steps(loader, step.training)
 
 
@@ -225,14 +223,9 @@ def _averaged_metrics(
     average: WeightAverage | None,
     loaders: dict[str, BatchLoader],
     epoch: int,
-    training: TrainingConfig,
 ) -> dict[str, float]:
-    """Return the validation metrics of the averaged weights; empty if there are none yet."""
+    """Return the validation metrics of the averaged weights, if weights are averaged."""
     if average is None:
-        return {}
-    if training.swa_start is not None and epoch + 1 >= training.swa_start:
-        average.update()
-    if not average.count:
         return {}
     batches = (batch.images for batch in loaders["train"].epoch(epoch))
     with average.applied(batches, model):

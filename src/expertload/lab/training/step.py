@@ -1,16 +1,9 @@
 """One training step: passes over one or more batches, clipping, the optimiser, the average.
 
-With sharpness-aware minimisation (SAM), a step uses the gradient at the worst weights nearby: the
-weights move a step of length rho up the gradient, the loss is computed again there, and its
-gradient is used to update the original weights. A step then costs two passes. Side effects of a
-pass (statistics of batch normalisation, the memory of a loss, random numbers for dropout) happen
-only once: the second pass uses the same random numbers and changes no statistics.
-
 Averages of the weights along training often predict better than the last weights. An exponential
 moving average (EMA) is taken after every step. With decay d, the weights after step t count
 ``d ** (T - t)`` at step T, divided by the sum of all counts: so the random weights at the start
-never count, and after one step the average is the weights themselves. Stochastic weight averaging
-(SWA) counts the ends of epochs equally, from a given epoch on.
+never count, and after one step the average is the weights themselves.
 
 Batch normalisation keeps statistics of its inputs, and averaged weights change these inputs. So the
 statistics are not averaged but measured: training batches go through the averaged network before it
@@ -18,9 +11,7 @@ is evaluated.
 
 References
 ----------
-Foret et al., "Sharpness-aware minimization for efficiently improving generalization", ICLR 2021.
 Polyak and Juditsky, "Acceleration of stochastic approximation by averaging", 1992.
-Izmailov et al., "Averaging weights leads to wider optima and better generalization", UAI 2018.
 """
 
 from __future__ import annotations
@@ -38,7 +29,6 @@ from torch.optim.swa_utils import AveragedModel
 from expertload.exceptions import ParameterError
 from expertload.lab.data.loader import Batch
 from expertload.lab.runs.recipe import TrainingConfig
-from expertload.lab.training.state import generator_state, restore_generator
 from expertload.losses.base import on_whole_batch
 
 if TYPE_CHECKING:
@@ -51,7 +41,6 @@ class Step:
     def __init__(
         self,
         model: nn.Module,
-        network: nn.Module,
         loss: nn.Module,
         optimiser: torch.optim.Optimizer,
         training: TrainingConfig,
@@ -62,8 +51,6 @@ class Step:
         self.fabric, self.average = fabric, average
         refuse_trainable(loss)
         self.loss = loss.to(fabric.device)  # a user's loss may have buffers
-        rho = training.sam_rho
-        self.sharpness = None if rho is None else Sharpness(network, loss, rho, fabric.device)
         self.begin()
 
     def begin(self) -> None:
@@ -74,18 +61,13 @@ class Step:
 
     def take(self, batch: Batch, group: int, *, is_last: bool) -> None:
         """Process one of several batches; after the last one, update the weights."""
-        if self.sharpness is not None:
-            self.sharpness.before_the_first_pass()
         self.total += self._pass(batch, group, is_last=is_last)
         if not is_last:
             return
-        if self.sharpness is not None:
-            with self.sharpness.climbed():
-                self._pass(batch, group, is_last=True)
         self._clip()
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
-        if self.average is not None and self.training.ema_epochs is not None:
+        if self.average is not None:
             self.average.update()
 
     def _pass(self, batch: Batch, group: int, *, is_last: bool) -> Tensor:
@@ -93,7 +75,7 @@ class Step:
         with self.fabric.no_backward_sync(self.model, enabled=not is_last):  # type: ignore[arg-type]
             with batch_norm_hint(len(batch.labels)):
                 logits = self.model(batch.images)  # (n, classes)
-            value = on_whole_batch(self.loss, logits, batch.labels, batch.indices)
+            value = on_whole_batch(self.loss, logits, batch.labels)
             self.fabric.backward(value / group)
         return value.detach()
 
@@ -135,48 +117,6 @@ def batch_norm_hint(n_images: int) -> Iterator[None]:
         ) from error
 
 
-# ------------------------------------------------------------------ sharpness
-
-
-class Sharpness:
-    """Moves weights to the worst loss nearby, and back.
-
-    Parameters
-    ----------
-    network, loss : Module
-    rho : float
-        The length of the step.
-    device : torch.device
-    """
-
-    def __init__(
-        self, network: nn.Module, loss: nn.Module, rho: float, device: torch.device
-    ) -> None:
-        self.network, self.loss, self.rho, self.device = network, loss, rho, device
-        self._random = generator_state(device)
-
-    def before_the_first_pass(self) -> None:
-        """Store the state of the random numbers."""
-        self._random = generator_state(self.device)
-
-    @contextmanager
-    def climbed(self) -> Iterator[None]:
-        """Move up the gradient of the first pass, and clear the gradients for the second."""
-        moved = [(p, p.grad) for p in self.network.parameters() if p.grad is not None]
-        norms = torch.stack([torch.linalg.vector_norm(gradient) for _, gradient in moved])
-        length = torch.linalg.vector_norm(norms).clamp_min(1e-12)
-        # The second pass changes neither weights, nor statistics of batch normalisation, nor the
-        # memory of a loss, nor the random numbers that follow.
-        random = torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
-        with random, _state_kept(self.network), _state_kept(self.loss):
-            with torch.no_grad():
-                for parameter, gradient in moved:
-                    parameter.add_(gradient * (self.rho / length))
-                    parameter.grad = None
-            restore_generator(self._random, self.device)
-            yield
-
-
 @contextmanager
 def _state_kept(module: nn.Module) -> Iterator[None]:
     """Restore weights and buffers afterwards."""
@@ -198,11 +138,11 @@ class WeightAverage:
     network : Module
         The network whose parameters are averaged. Buffers are the network's own, except for the
         statistics of batch normalisation.
-    decay : float or None
-        The decay of the exponential mean; None for the plain mean.
+    decay : float
+        The decay of the exponential mean.
     """
 
-    def __init__(self, network: nn.Module, decay: float | None) -> None:
+    def __init__(self, network: nn.Module, decay: float) -> None:
         self.network, self.decay = network, decay
         self._average = AveragedModel(network, multi_avg_fn=self._add)
 
@@ -226,7 +166,7 @@ class WeightAverage:
     ) -> None:
         # In double precision: after long runs, single precision would round the share away.
         n = int(count) + 1
-        share = 1 / n if self.decay is None else (1 - self.decay) / (1 - self.decay**n)
+        share = (1 - self.decay) / (1 - self.decay**n)
         for mean, new in zip(averaged, current, strict=True):
             mean.lerp_(new, share)
 
@@ -264,10 +204,10 @@ def make_average(
     network: nn.Module, training: TrainingConfig, steps_per_epoch: int
 ) -> WeightAverage | None:
     """Return the average of the settings; None if they have none."""
-    if training.ema_epochs is not None:
-        # With this decay, the mean age of the averaged weights is the requested number of epochs.
-        return WeightAverage(network, max(0.0, 1 - 1 / (training.ema_epochs * steps_per_epoch)))
-    return WeightAverage(network, None) if training.swa_start is not None else None
+    if training.ema_epochs is None:
+        return None
+    # With this decay, the mean age of the averaged weights is the requested number of epochs.
+    return WeightAverage(network, max(0.0, 1 - 1 / (training.ema_epochs * steps_per_epoch)))
 
 
 @torch.no_grad()
