@@ -68,10 +68,6 @@ class TestProtocol:
         assert calibrator.n_classes_ == 3
         check_rows(calibrator.transform(fresh), (80, 3))
 
-    def test_fit_transform_is_fit_then_transform(self, name, cases):
-        both = build(name).fit_transform(*cases)
-        np.testing.assert_array_equal(both, build(name).fit(*cases).transform(cases[0]))
-
     def test_inputs_are_left_alone(self, name, cases):
         logits, target = cases[0].copy(), cases[1].copy()
         build(name).fit(logits, target, sample_weight=np.ones(300)).transform(logits)

@@ -88,30 +88,6 @@ def test_all_right_and_all_wrong_sets_have_a_fit():
         assert ((model.confidence(logits) > 0.5) == sure).all()
 
 
-def test_cross_fitting_tells_no_lies_about_noise():
-    """Right and wrong by the toss of a coin: in sample there seems to be skill, left out not."""
-    rng = np.random.default_rng(0)
-    logits = rng.normal(size=(300, 30))
-    predicted = logits.argmax(axis=1)
-    target = np.where(rng.random(300) < 0.5, predicted, (predicted + 1) % 30)
-    model = CorrectnessModel()
-    honest = model.cross_fit(logits, target)
-    right = predicted == target
-    gap = honest[right].mean() - honest[~right].mean()
-    assert abs(gap) < 0.05
-
-
-def test_cross_fitting_is_by_models_that_have_not_seen_the_case():
-    logits, target = uneven(300)
-    before = CorrectnessModel(n_folds=3).cross_fit(logits, target)
-    changed = target.copy()
-    predicted = logits[7].argmax()
-    changed[7] = (predicted + 1) % 4 if target[7] == predicted else predicted
-    after = CorrectnessModel(n_folds=3).cross_fit(logits, changed)
-    assert before[7] == after[7]
-    assert (before != after).any()
-
-
 def test_probabilities_and_huge_logits_are_welcome():
     logits, target = uneven(300)
     proba = np.exp(log_softmax(logits, axis=1))

@@ -58,9 +58,6 @@ def test_learned_confidences_read_the_names_too(kind):
     np.testing.assert_array_equal(
         model.fit(frame, LABELS).confidence(frame), model.fit(array, 2 - NUMBERS).confidence(array)
     )
-    np.testing.assert_array_equal(
-        model.cross_fit(frame, LABELS), model.cross_fit(array, 2 - NUMBERS)
-    )
 
 
 @pytest.mark.parametrize("name", ["temperature", "correctness"])

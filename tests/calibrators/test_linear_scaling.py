@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from tests.calibrators.synthetic import log_loss, overconfident
 from tests.reference.calibrators import softmax_loss
 
-from expertload.calibrators import CalibrationWarning, MatrixScaling, VectorScaling, linear
-from expertload.calibrators.linear import Prior, SoftmaxRegression
+from expertload.calibrators import CalibrationWarning, MatrixScaling, VectorScaling, scaling
+from expertload.calibrators.scaling import Prior, SoftmaxRegression
 from expertload.metrics import expected_calibration_error
 
 
@@ -149,7 +149,7 @@ def test_without_a_penalty_or_a_minimum_the_fit_is_finite(calibrator):
 
 @pytest.mark.parametrize("method", [VectorScaling, MatrixScaling])
 def test_a_fit_cut_short_says_so(method, cases, monkeypatch):
-    monkeypatch.setattr(linear, "MAX_ITERATIONS", 1)
+    monkeypatch.setattr(scaling, "MAX_ITERATIONS", 1)
     with pytest.warns(CalibrationWarning, match="did not converge"):
         assert not method().fit(*cases).converged_
 
@@ -157,8 +157,8 @@ def test_a_fit_cut_short_says_so(method, cases, monkeypatch):
 @pytest.mark.parametrize(
     ("forward", "adjoint", "size"),
     [
-        (linear._scale, linear._scale_adjoint, 6),
-        (linear._multiply, linear._multiply_adjoint, 12),
+        (scaling._scale, scaling._scale_adjoint, 6),
+        (scaling._multiply, scaling._multiply_adjoint, 12),
     ],
 )
 def test_derivatives_agree_with_differences(forward, adjoint, size, cases, weight):
@@ -182,7 +182,7 @@ def test_derivatives_agree_with_differences(forward, adjoint, size, cases, weigh
 def test_a_search_that_cannot_go_down_says_so(cases, weight, monkeypatch):
     monkeypatch.setattr(SoftmaxRegression, "direction", lambda self, x, gradient: -1e30 * gradient)
     prior = Prior(np.zeros(6), np.ones(6))
-    maps = linear._scale, linear._scale_adjoint
+    maps = scaling._scale, scaling._scale_adjoint
     problem = SoftmaxRegression(*maps, cases[0], np.eye(3)[cases[1]], weight, prior)
     found = problem.minimise(np.ones(6))
     assert not found.converged

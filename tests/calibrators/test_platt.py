@@ -8,7 +8,7 @@ from sklearn.calibration import _SigmoidCalibration
 from tests.calibrators.synthetic import log_loss, overconfident
 from tests.reference import calibrators as reference
 
-from expertload.calibrators import CalibrationWarning, PlattScaling, linear
+from expertload.calibrators import CalibrationWarning, PlattScaling, scaling
 from expertload.calibrators.base import log_odds
 from expertload.metrics import expected_calibration_error
 
@@ -89,6 +89,6 @@ def test_lowers_loss_and_error():
 
 
 def test_a_fit_cut_short_says_so(monkeypatch):
-    monkeypatch.setattr(linear, "MAX_ITERATIONS", 1)
+    monkeypatch.setattr(scaling, "MAX_ITERATIONS", 1)
     with pytest.warns(CalibrationWarning, match="did not converge"):
         assert not PlattScaling().fit(*overconfident(50, 3, seed=1)).converged_

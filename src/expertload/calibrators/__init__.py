@@ -17,7 +17,6 @@ name                   what it does                                keeps the pre
 =====================  ==========================================  ========================
 """
 
-import inspect as _inspect
 import os as _os
 from collections.abc import Mapping as _Mapping
 from types import MappingProxyType as _MappingProxyType
@@ -33,8 +32,12 @@ from expertload.calibrators.correctness import (
     CorrectnessModel,
 )
 from expertload.calibrators.kcal import KCal
-from expertload.calibrators.linear import MatrixScaling, PlattScaling, VectorScaling
-from expertload.calibrators.scaling import TemperatureScaling
+from expertload.calibrators.scaling import (
+    MatrixScaling,
+    PlattScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
 from expertload.calibrators.spline import SplineCalibration
 
 __all__ = [
@@ -94,9 +97,8 @@ def make_calibrator(name: str, **options: _Any) -> Calibrator:
     TemperatureScaling(input='logits', objective='ece')
     """
     kind = CALIBRATORS[_check_option(name, tuple(CALIBRATORS), "name")]
-    known = tuple(_inspect.signature(kind).parameters)
     for option in options:
-        _check_option(option, known, "options")
+        _check_option(option, kind._option_names(), "options")
     calibrator = kind(**options)
     calibrator._check_options()
     return calibrator

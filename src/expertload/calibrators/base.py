@@ -12,12 +12,12 @@ every function here first subtracts the row's maximum. A difference too large fo
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -134,11 +134,14 @@ class FittedOnLogits(ABC):
         """Whether `fit` has been called, or a fitted calibrator loaded."""
         return all(hasattr(self, name) for name in ("n_classes_", *self._learned))
 
+    @classmethod
+    def _option_names(cls) -> list[str]:
+        return [field.name for field in fields(cls)]  # type: ignore[arg-type]  # each is a dataclass
+
     @property
     def options(self) -> dict[str, Any]:
         """The constructor's options and their values."""
-        names = inspect.signature(type(self)).parameters
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in self._option_names()}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return `options`, under the name that scikit-learn's ``clone`` uses."""
@@ -253,7 +256,7 @@ class FittedOnLogits(ABC):
 
     @classmethod
     def _from_options(cls, options: Mapping[str, Any]) -> Self:
-        known = set(inspect.signature(cls).parameters)
+        known = set(cls._option_names())
         if set(options) != known:
             odd = ", ".join(sorted(known ^ set(options)))
             DOCUMENT.refuse(f"its 'options' has missing or unknown entries: {odd}")
@@ -314,18 +317,6 @@ class Calibrator(FittedOnLogits):
             Float64.
         """
         return self._transform(self._check_new_inputs(inputs))
-
-    def fit_transform(
-        self,
-        inputs: ArrayLike,
-        y_true: ArrayLike,
-        *,
-        sample_weight: ArrayLike | None = None,
-        labels: ArrayLike | None = None,
-    ) -> FloatArray:
-        """Return ``fit(...).transform(inputs)``; its errors are too optimistic."""
-        fitted = self.fit(inputs, y_true, sample_weight=sample_weight, labels=labels)
-        return fitted.transform(inputs)
 
 
 def _read_names(value: Any, n_columns: int) -> list[str]:

@@ -17,6 +17,7 @@ Zadrozny and Elkan (2002): pool adjacent violators, one class against the rest.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -62,6 +63,7 @@ class OneVsRest(Calibrator):
 NO_BINS = (np.empty(0), np.empty(0))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class HistogramBinning(OneVsRest):
     """Replaces each class's probability by the frequency of the class in its bin.
 
@@ -99,18 +101,10 @@ class HistogramBinning(OneVsRest):
     name = "histogram"
     _learned = learned(upper_edges_="arrays", values_="arrays")
 
-    def __init__(
-        self,
-        *,
-        input: str = "logits",  # noqa: A002
-        n_bins: int = 15,
-        strategy: str = "mass",
-        smoothing: float = 0.0,
-    ) -> None:
-        self.input = input
-        self.n_bins = n_bins
-        self.strategy = strategy
-        self.smoothing = smoothing
+    input: str = "logits"
+    n_bins: int = 15
+    strategy: str = "mass"
+    smoothing: float = 0.0
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -168,6 +162,7 @@ class HistogramBinning(OneVsRest):
 IDENTITY = (np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class IsotonicCalibration(OneVsRest):
     """Map each class's probability by a rising curve fitted by least squares.
 
@@ -198,8 +193,7 @@ class IsotonicCalibration(OneVsRest):
     name = "isotonic"
     _learned = learned(proba_="arrays", values_="arrays")
 
-    def __init__(self, *, input: str = "logits") -> None:  # noqa: A002
-        self.input = input
+    input: str = "logits"
 
     def _fit_curves(self, tallies: list[Tally | None]) -> None:
         curves = [IDENTITY if cases is None else _fit_curve(cases) for cases in tallies]

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
@@ -32,7 +33,6 @@ from expertload._check import (
     check_count,
     check_option,
     check_probabilities,
-    check_same_order,
 )
 from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload.calibrators.base import (
@@ -43,8 +43,7 @@ from expertload.calibrators.base import (
     log_odds,
     log_probabilities,
 )
-from expertload.calibrators.linear import Minimum, fit_logistic
-from expertload.calibrators.scaling import TemperatureScaling
+from expertload.calibrators.scaling import Minimum, TemperatureScaling, fit_logistic
 from expertload.scores import (
     entropy_confidence,
     gini_confidence,
@@ -62,6 +61,7 @@ STRENGTHS = (1e9, 100.0, 30.0, 10.0, 3.0, 1.0)
 LARGEST_ODDS = 1e3
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CorrectnessModel(FittedOnLogits):
     """Predicts how often an answer is right, from its log odds and its class.
 
@@ -109,9 +109,8 @@ class CorrectnessModel(FittedOnLogits):
         converged_="bool",
     )
 
-    def __init__(self, *, input: str = "logits", n_folds: int = 5) -> None:  # noqa: A002
-        self.input = input
-        self.n_folds = n_folds
+    input: str = "logits"
+    n_folds: int = 5
 
     def confidence(self, inputs: ArrayLike) -> FloatArray:
         """Return the probability that each prediction is right, to rank cases.
@@ -130,35 +129,6 @@ class CorrectnessModel(FittedOnLogits):
         odds, predicted = _prediction(logits)
         scores: FloatArray = expit(self.slope_ * odds + self.intercept_ + self.offset_[predicted])
         return scores
-
-    def cross_fit(
-        self, inputs: ArrayLike, y_true: ArrayLike, *, labels: ArrayLike | None = None
-    ) -> FloatArray:
-        """Return the confidence of each case from a model that was fitted without its fold.
-
-        Unlike ``fit`` and ``confidence`` on the same cases, this is not too optimistic. The
-        strength of the ridge is chosen again without each fold.
-
-        Parameters
-        ----------
-        inputs, y_true, labels
-            As in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n_cases,)
-            One confidence per case.
-        """
-        check_same_order(inputs=inputs, y_true=y_true)
-        logits, target, n_classes = self._read(inputs, y_true, labels)
-        confidence = np.empty(len(target))
-        weight = np.ones(len(target))
-        for held in _folds(len(target), self.n_folds):
-            model = type(self)(n_folds=self.n_folds)
-            model.n_classes_ = n_classes
-            model._fit(logits[~held], target[~held], weight[~held])
-            confidence[held] = model.confidence(logits[held])
-        return confidence
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

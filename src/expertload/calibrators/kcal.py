@@ -27,6 +27,7 @@ G_ij = (Q_ij - P_ij) / 2 times i's share, and that by z follows from S, a matrix
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -58,6 +59,7 @@ Projection = Callable[[FloatArray], ArrayLike] | ArrayLike | str | None
 FARTHEST = 1e100
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KCal(Calibrator):
     """Estimate class probabilities from calibration cases with similar features.
 
@@ -114,23 +116,11 @@ class KCal(Calibrator):
         weight_="array cases",
     )
 
-    centre_: FloatArray
-    axes_: FloatArray
-
-    def __init__(
-        self,
-        *,
-        bandwidth: float | str = "loo",
-        projection: Projection = None,
-        n_components: int = 16,
-        prior: str = "calibration",
-        n_classes: int | None = None,
-    ) -> None:
-        self.bandwidth = bandwidth
-        self.projection = projection
-        self.n_components = n_components
-        self.prior = prior
-        self.n_classes = n_classes
+    bandwidth: float | str = "loo"
+    projection: Projection = None
+    n_components: int = 16
+    prior: str = "calibration"
+    n_classes: int | None = None
 
     def _check_options(self) -> None:
         if isinstance(self.bandwidth, str):
@@ -183,9 +173,9 @@ class KCal(Calibrator):
     def _fit_projection(self, features: FloatArray, target: IntArray, weight: FloatArray) -> None:
         n_features = features.shape[1]
         share = weight / weight.sum()
-        self.centre_ = share @ features
+        self.centre_: FloatArray = share @ features
         if self.projection is None or callable(self.projection):
-            self.axes_ = np.eye(n_features)
+            self.axes_: FloatArray = np.eye(n_features)
         elif isinstance(self.projection, str):
             offset = features - self.centre_
             self.axes_ = (

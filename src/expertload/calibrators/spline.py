@@ -13,6 +13,7 @@ straight piece the integrand is a polynomial that three Gauss points integrate.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 MARGIN = 1e-6
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SplineCalibration(Calibrator):
     """Correct the top probability by the slope of a spline; rescale the others.
 
@@ -75,9 +77,8 @@ class SplineCalibration(Calibrator):
     name = "spline"
     _learned = learned(heights_="array knots", scores_="array points", shares_="array points")
 
-    def __init__(self, *, input: str = "logits", n_knots: int = 6) -> None:  # noqa: A002
-        self.input = input
-        self.n_knots = n_knots
+    input: str = "logits"
+    n_knots: int = 6
 
     def _check_options(self) -> None:
         super()._check_options()
