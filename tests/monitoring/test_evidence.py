@@ -10,7 +10,7 @@ from tests.reference import monitoring as reference
 from tests.strategies import examples
 
 from expertload import monitoring
-from expertload.exceptions import CorrectnessError, ParameterError, ProbabilityError, ShapeError
+from expertload.exceptions import CorrectnessError, ParameterError, ProbabilityError
 from expertload.monitoring.bets import MOST, accuracy_bets, growth_rates, restart_share, share_bets
 
 targets = st.sampled_from([0.3, 0.6, 0.86, 0.9, 0.95, 0.999])
@@ -127,8 +127,6 @@ def test_bad_input_is_named():
         monitoring.evidence_path([1, np.nan], target_accuracy=0.9)
     with pytest.raises(ProbabilityError, match="must be in \\(0, 1\\]"):
         monitoring.evidence_path([1, 1], target_accuracy=0.9, weight=[1, 1.5])
-    with pytest.raises(ShapeError, match="must have the shape"):
-        monitoring.evidence_path([1, 1], target_accuracy=0.9, weight=[1, 1, 1])
     with pytest.raises(ParameterError, match="pass 0.95 for 95 %"):
         monitoring.evidence_path([1, 1], target_accuracy=95)
     with pytest.raises(ParameterError, match="'blocks'"):

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 
-from expertload.exceptions import DataTypeError, ShapeError
-from expertload.monitoring import AccuracyMonitor, LoadMonitor, evidence_path
+from expertload.exceptions import DataTypeError
+from expertload.monitoring import AccuracyMonitor, LoadMonitor
 
 MISSING_TIMES = {
     "in a list": [pd.Timestamp("2026-01-01"), pd.NaT],
@@ -16,7 +16,6 @@ MISSING_TIMES = {
     "without a zone": pd.Series(pd.to_datetime(["2026-01-01", None])),
     "of numpy": np.array(["2026-01-01", "NaT"], dtype="datetime64[s]"),
     "not of this era": ["2026-01-01", "0001-01-01T00:00+14:00"],
-    "a number beyond floats": [1, 10**400],
 }
 
 
@@ -40,11 +39,6 @@ def test_a_moment_that_is_a_number_is_said_with_all_digits():
     monitor.update([0] * 4, decided_at=[1767225600, 1767225601.5, 1767225602, 1767225603])
     assert monitor.history().decided_at[:2] == ("1767225600", "1767225601.5")
     assert monitor.to_dict()["refuted_by_decision_at"] in monitor.history().decided_at
-
-
-def test_one_number_is_no_path():
-    with pytest.raises(ShapeError, match="must have 1 dimension or more"):
-        evidence_path(1, target_accuracy=0.9)
 
 
 def test_the_share_delegated_is_counted_as_decisions_are_made():

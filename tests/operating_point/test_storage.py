@@ -147,67 +147,27 @@ def changed(make, path, **changes):
         (certified, {"schema_version": 7}, "upgrade expertload"),
         (certified, {"schema_version": "1"}, "schema_version"),
         (certified, {"schema_version": True}, "schema_version"),
-        (certified, {"origin": None}, "origin must be an object"),
-        (certified, {"origin__created": None}, "'created' must be text"),
-        (certified, {"origin__ranked_by": "luck"}, "'ranked_by' is not known"),
-        (certified, {"origin__labels": "ab"}, "'labels' must be a list"),
-        (certified, {"origin__labels": [1.5]}, "a label must be"),
+        (certified, {"origin": None}, "cannot be read"),
+        (certified, {"origin__labels": 3}, "cannot be read"),
         (certified, {"origin__more": 1}, "fields it should"),
         (certified, {"origin__confidence_column": KeyError}, "fields it should"),
-        (certified, {"origin__confidence_column": 3}, "'confidence_column' must be text"),
-        (described, {"origin__probability_columns": "p"}, "'probability_columns' must be a list"),
-        (described, {"origin__probability_columns": ["p"]}, "one column per class"),
-        (described, {"origin__probability_columns": [None, None]}, "one column per class"),
-        (described, {"origin__probability_columns": ["p", 3]}, "one column per class"),
-        (described, {"origin__read_as": "log-odds"}, "'read_as' is not known"),
-        (described, {"origin__read_as": ["logits"]}, "'read_as' is not known"),
         (described, {"schema_version": 1}, "fields it should"),
-        (certified, {"origin__confidence_quantiles": [2, 1]}, "ascending"),
-        (certified, {"origin__confidence_quantiles": [1]}, "two or more"),
-        (certified, {"origin__confidence_quantiles": [None, 1]}, "must be a number"),
-        (certified, {"content__clusters": "some"}, "'clusters' is not known"),
-        (certified, {"content__passed": []}, "passed must be an object"),
-        (certified, {"content__passed__stretches": 3}, "fields it should"),
-        (certified, {"content__passed__is_continuous": 1}, "fields it should"),
-        (certified, {"content__passed__stretches__0__threshold": [3]}, "as many thresholds"),
-        (certified, {"content__passed__stretches__0": {}}, "as many thresholds"),
-        (certified, {"content__passed__stretches__0__n_errors__0": -1}, "out of range"),
-        (certified, {"content__passed__stretches__0__n_errors__0": 99}, "not in order"),
-        (certified, {"content__passed__stretches__0__threshold__0": 0}, "not in order"),
-        (certified, {"content__threshold": -5}, "looser than all"),
-        (certified, {"content": []}, "content must be an object"),
-        (certified, {"content__type": "guess"}, "'type' 'guess'"),
+        (certified, {"content": []}, "cannot be read"),
+        (certified, {"content__type": "guess"}, "cannot be read"),
         (certified, {"content__threshold": KeyError}, "fields it should"),
-        (certified, {"content__threshold": None}, "must be a number"),
-        (certified, {"content__threshold": "infinity"}, "either a threshold or a reason"),
-        (certified, {"content__reason": "bad luck"}, "'reason' is not known"),
-        (certified, {"content__reason": "too_few_cases"}, "either a threshold or a reason"),
-        (certified, {"content__n_accepted": -1}, "out of range"),
-        (certified, {"content__n_accepted": True}, "must be a number"),
-        (certified, {"content__n_accepted": 0, "content__n_delegated": 0}, "no cases"),
-        (certified, {"content__target_accuracy": 95}, "out of range"),
-        (certified, {"content__method": None}, "'method' is not known"),
-        (hopeless, {"content__threshold": 0.5}, "either a threshold or a reason"),
-        (grouped, {"content__groups": []}, "at least one"),
-        (grouped, {"content__groups": [3]}, "group must be an object"),
-        (grouped, {"content__groups": [{"group": "x", "point": 3}]}, "point must be an object"),
-        (grouped, {"content__confidence_level": None}, "must be a number"),
+        (certified, {"content__threshold": None}, "cannot be read"),
+        (certified, {"content__passed": []}, "cannot be read"),
+        (certified, {"content__passed__stretches": 3}, "cannot be read"),
+        (certified, {"content__passed__stretches__0": {}}, "cannot be read"),
+        (grouped, {"content__groups": [3]}, "cannot be read"),
+        (grouped, {"content__groups": [{"group": "x", "point": 3}]}, "cannot be read"),
+        (grouped, {"content__confidence_level": KeyError}, "cannot be read"),
     ],
 )
-def test_wrong_content_is_refused_even_if_signed(make, changes, match, tmp_path):
+def test_what_cannot_be_rebuilt_is_refused_even_if_signed(make, changes, match, tmp_path):
     changed(make, tmp_path / "p.json", **changes)
     with pytest.raises(FileFormatError, match=match):
         op.load_operating_point(tmp_path / "p.json")
-
-
-def test_groups_must_be_distinct(tmp_path):
-    path = tmp_path / "p.json"
-    grouped().save(path)
-    document = json.loads(path.read_text())
-    document["content"]["groups"] *= 2
-    path.write_text(json.dumps(sign(document)))
-    with pytest.raises(FileFormatError, match="distinct"):
-        op.load_operating_point(path)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "null", "{", '{"kind": NaN}', "[" * 10**5, "\xff"])

@@ -108,11 +108,6 @@ def test_files_that_were_changed_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "state"),
     [
-        ([0], {"temperature_": 1.0, "confusion_": [[1.0]]}),
-        ([0, True], {"temperature_": 1.0, "confusion_": [[0.5, 0.5], [0.5, 0.5]]}),
-        ([0, 1], {"temperature_": 0.0, "confusion_": [[0.5, 0.5], [0.5, 0.5]]}),
-        ([0, 1], {"temperature_": 1.0, "confusion_": [[0.5, 0.6], [0.5, 0.5]]}),
-        ([0, 1], {"temperature_": 1.0, "confusion_": [[1.0, 0.0], [0.5, 0.5]]}),
         ([0, 1], {"temperature_": 1.0, "confusion_": [[0.5, 0.5]]}),
         ([0, 1], {"temperature_": 1.0}),
     ],

@@ -8,7 +8,7 @@ over; `certify_stream` certifies anew, as often as you like. `required_audits` c
 audits it takes to find a fall.
 """
 
-from expertload.monitoring.accuracy import AccuracyMonitor
+from expertload.monitoring.accuracy import AccuracyMonitor, History
 from expertload.monitoring.bets import (
     Capital,
     accuracy_bets,
@@ -18,11 +18,9 @@ from expertload.monitoring.bets import (
     evidence_path,
     start,
 )
-from expertload.monitoring.challenger import ChallengerMonitor
+from expertload.monitoring.challenger import ChallengerMonitor, certify_stream
 from expertload.monitoring.load import LoadMonitor
 from expertload.monitoring.planning import RequiredAudits, required_audits
-from expertload.monitoring.stream import certify_stream
-from expertload.monitoring.verdict import History
 
 __all__ = [
     "AccuracyMonitor",

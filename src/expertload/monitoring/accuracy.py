@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
-import re
 from collections.abc import Sequence
-from typing import Any, Self, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
+
+import numpy as np
 
 from expertload._check import check_fraction, check_option
 from expertload._files import write_atomically
 from expertload._store import DocumentKind
-from expertload._typing import ArrayLike
+from expertload._typing import ArrayLike, FloatArray
 from expertload.exceptions import InvalidInputError, NotCertifiedError, ParameterError
 from expertload.monitoring.audits import (
     AuditRecords,
@@ -19,16 +21,44 @@ from expertload.monitoring.audits import (
     check_least_inclusion,
     read_audits,
 )
-from expertload.monitoring.verdict import Verdict
+from expertload.monitoring.bets import (
+    Capital,
+    accuracy_bets,
+    accuracy_lower_bound,
+    advance,
+    confirming_evidence,
+    start,
+)
 from expertload.operating_point import CertifiedClasses, ClassPromise
-from expertload.operating_point.point import policy_digest
+from expertload.operating_point.point import policy_digest, quantity
 
-__all__ = ["AccuracyMonitor"]
+__all__ = ["AccuracyMonitor", "History"]
 
 DOCUMENT = DocumentKind("expertload accuracy monitor", 2)
+State = Literal["confirmed", "not refuted", "refuted"]
+# Odds of five to one against the promise: not an alarm, but a reason to audit more.
+WARNING_EVIDENCE = 5.0
 
 
-class AccuracyMonitor(Verdict):
+class History(NamedTuple):
+    """The state of a monitor after each audit, in the order of decisions.
+
+    Attributes
+    ----------
+    evidence : ndarray of shape (n_audits,)
+        The evidence against the promise; 1 / alpha refutes it.
+    lower_bound : ndarray of shape (n_audits,)
+        The lower bound of the average accuracy so far.
+    decided_at : tuple of str, or None
+        When each case was decided, if known.
+    """
+
+    evidence: FloatArray
+    lower_bound: FloatArray
+    decided_at: tuple[str, ...] | None
+
+
+class AccuracyMonitor:
     """Monitors a promised accuracy with audits of automatic decisions.
 
     Audit a random sample of the cases that are decided automatically: have an expert label them
@@ -79,15 +109,19 @@ class AccuracyMonitor(Verdict):
         least_inclusion_probability: float | None = None,
         order: Order = "decision",
     ) -> None:
-        super().__init__(
-            check_fraction(target_accuracy, "target_accuracy", inclusive=False),
-            check_fraction(confidence_level, "confidence_level", inclusive=False),
-            check_blocks(blocks),
+        self.target_accuracy = check_fraction(target_accuracy, "target_accuracy", inclusive=False)
+        self.confidence_level = check_fraction(
+            confidence_level, "confidence_level", inclusive=False
         )
+        self._blocks = check_blocks(blocks)
         self._least_inclusion = check_least_inclusion(least_inclusion_probability)
         check_option(order, get_args(Order), "order")
         self._order: Order = order
-        self._policy: str | None = None  # the digest of the monitored policy
+        self.policy_digest: str | None = None
+        self._about: ClassPromise | None = None  # what is watched, if not the accuracy
+        self._bets = accuracy_bets(self.target_accuracy)
+        self._records = AuditRecords()
+        self._forget()
 
     @classmethod
     def from_policy(cls, policy: Any, *, promise: str | None = None, **options: Any) -> Self:
@@ -129,7 +163,7 @@ class AccuracyMonitor(Verdict):
             _check_monitored_policy(policy)
         options.setdefault("confidence_level", policy.confidence_level)
         monitor = cls(target_accuracy=(about or policy).target_accuracy, **options)
-        monitor._policy, monitor._about = policy_digest(policy), about
+        monitor.policy_digest, monitor._about = policy_digest(policy), about
         return monitor
 
     # ------------------------------------------------------------------ audits
@@ -212,27 +246,230 @@ class AccuracyMonitor(Verdict):
         _check_same_promise([{**m._promise, "about": m._about} for m in (self, *others)])
         merged = type(self)(**self._promise)
         merged._about = self._about
-        merged._policy = _check_same_policy([each._policy for each in (self, *others)])
+        merged.policy_digest = _check_same_policy([each.policy_digest for each in (self, *others)])
         records = [each._records for each in (self, *others)]
         merged._records = AuditRecords.merged([each for each in records if len(each)])
         return merged
 
+    # ------------------------------------------------------------------ the verdict
+
+    def _forget(self) -> None:
+        """Recount all audits at the next request."""
+        self._capital: Capital = start(self._bets)
+        self._highest = 0.0
+        self._refuted_by: int | None = None
+
+    def _count(self) -> None:
+        """Count the audits added since the last request."""
+        first = self._capital.n_audits
+        if first == len(self._records):
+            return
+        errors = self._records.errors(open_as=0, first=first)
+        weights = self._records.weights(first)
+        self._capital, path = advance(
+            self._capital, errors, weights, bets=self._bets, blocks=self._blocks
+        )
+        self._highest = max(self._highest, float(path.max()))
+        crossed = np.flatnonzero(path >= self.alarm_evidence)
+        if self._refuted_by is None and len(crossed):
+            self._refuted_by = first + int(crossed[0])
+
     @property
-    def policy_digest(self) -> str | None:
-        """The digest of the monitored policy; None if the monitor was not made from a policy."""
-        return self._policy
+    def alarm_evidence(self) -> float:
+        """The evidence that refutes the promise: one over one minus the confidence level."""
+        return 1 / (1 - self.confidence_level)
+
+    @property
+    def state(self) -> State:
+        """Whether the promise is "confirmed", "not refuted" or "refuted".
+
+        "refuted" is final. "confirmed" means that the average accuracy of all audited decisions so
+        far reaches the target; this may change later.
+        """
+        if self.refuted_at is not None:
+            return "refuted"
+        for_it = confirming_evidence(*self._sums(), target_accuracy=self.target_accuracy)
+        return "confirmed" if for_it[0] >= self.alarm_evidence else "not refuted"
+
+    @property
+    def evidence(self) -> float:
+        """The current evidence: the factor by which a bet against the promise has grown."""
+        self._count()
+        return float(self._capital.evidence)
+
+    @property
+    def highest_evidence(self) -> float:
+        """The highest evidence after any audit so far."""
+        self._count()
+        return self._highest
+
+    @property
+    def warns(self) -> bool:
+        """Whether the evidence is at least five: not an alarm, but a reason to audit more cases."""
+        return self.evidence >= WARNING_EVIDENCE
+
+    @property
+    def refuted_at(self) -> int | None:
+        """The number of the audit that refuted the promise, counted from 1; None if none has."""
+        self._count()
+        return None if self._refuted_by is None else self._refuted_by + 1
+
+    @property
+    def lower_bound(self) -> float:
+        """A lower bound of the average accuracy so far, valid however often you look."""
+        return float(accuracy_lower_bound(*self._sums(), confidence_level=self.confidence_level)[0])
+
+    def _sums(self) -> tuple[list[float], list[float]]:
+        """Return weighted errors, including open reviews, and the weighted number of audits."""
+        weights = self._records.weights()
+        return [float(weights @ self._records.errors(open_as=1))], [float(weights.sum())]
+
+    @property
+    def n_audits(self) -> int:
+        """The number of audits, including open ones."""
+        return len(self._records)
+
+    @property
+    def n_open(self) -> int:
+        """The number of open reviews."""
+        return sum(map(math.isnan, self._records.correct))
+
+    @property
+    def n_errors(self) -> float:
+        """The number of wrong audits; for grades, the sum of one minus the grade."""
+        return float(self._records.errors(open_as=0).sum())
+
+    @property
+    def labels(self) -> dict[str | int, float | None]:
+        """The answer to each case with a key; None while its review is open."""
+        grades = self._records.correct
+        return {
+            key: None if math.isnan(grades[place]) else grades[place]
+            for key, place in self._records.places.items()
+        }
+
+    def history(self) -> History:
+        """Return evidence and bound after each audit, for a plot or a recount.
+
+        Examples
+        --------
+        >>> from expertload.monitoring import AccuracyMonitor
+        >>> monitor = AccuracyMonitor(target_accuracy=0.95).update([1, 0, 0])
+        >>> monitor.history().evidence.round(2).tolist()
+        [0.46, 1.13, 3.71]
+        """
+        records, weights = self._records, self._records.weights()
+        errors = records.errors(open_as=0)
+        _, path = advance(start(self._bets), errors, weights, bets=self._bets, blocks=self._blocks)
+        wrong = np.cumsum(weights * records.errors(open_as=1))
+        bound = accuracy_lower_bound(
+            wrong, np.cumsum(weights), confidence_level=self.confidence_level
+        )
+        moments = [records.moment(place) for place in range(len(records))]
+        return History(path, bound, tuple(m for m in moments if m is not None) or None)
+
+    # ------------------------------------------------------------------ words
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as plain values, for JSON.
+
+        Examples
+        --------
+        >>> from expertload.monitoring import AccuracyMonitor
+        >>> said = AccuracyMonitor(target_accuracy=0.95).update([1] * 82).to_dict()
+        >>> said["state"], said["n_audits"], said["refuted_at"]
+        ('confirmed', 82, None)
+        """
+        names = ("state", "target_accuracy", "confidence_level", "evidence", "highest_evidence")
+        more = ("alarm_evidence", "warns", "lower_bound", "n_audits", "n_open", "n_errors")
+        refuted = self.refuted_at
+        return {
+            **{name: getattr(self, name) for name in (*names, *more)},
+            "refuted_at": refuted,
+            "refuted_by_decision_at": refuted and self._records.moment(refuted - 1),
+            "summary": self.summary(),
+        }
+
+    def summary(self) -> str:
+        """Return the verdict in words.
+
+        Examples
+        --------
+        >>> from expertload.monitoring import AccuracyMonitor
+        >>> print(AccuracyMonitor(target_accuracy=0.95).update([1] * 60).summary())
+        Not refuted: an accuracy of 0.95 is neither shown nor ruled out after 60 audits, 0 of
+        them wrong. In plain words: no reason to stop, but too few audits to be sure. On average
+        so far it is at least 0.9...; evidence against it is 0.1..., and 20 would refute it
+        (confidence level 0.95).
+        """
+        if self.n_audits == 0:
+            return f"Not refuted: no audits yet, so nothing is known about {self._claim_words}."
+        return f"{self._state_words} {self._bound_words}"
+
+    @property
+    def _claim_words(self) -> str:
+        about = self._about
+        return f"an accuracy of {self.target_accuracy:.6g}" if about is None else about.claim
+
+    @property
+    def _state_words(self) -> str:
+        claim, seen = self._claim_words, self._audits_words
+        if self.state == "refuted":
+            broken = f"{claim} has not been kept"
+            if self._about is None:
+                target = f"{self.target_accuracy:.6g}"
+                broken = f"the accuracy of automatic decisions has been below {target}"
+            return (
+                f"Refuted: {broken}, as audit {self.refuted_at} showed (evidence reached "
+                f"{self.highest_evidence:.3g}). There were {seen}. Delegate every case until the "
+                "policy is certified again on fresh cases."
+            )
+        if self.state == "confirmed":
+            return f"Confirmed: {claim} is reached on average, after {seen}."
+        return (
+            f"Not refuted: {claim} is neither shown nor ruled out after {seen}. In plain words: no "
+            "reason to stop, but too few audits to be sure."
+        )
+
+    @property
+    def _audits_words(self) -> str:
+        some = f"{self.n_audits} audits" if self.n_audits != 1 else "1 audit"
+        open_ = f" and {self.n_open} still open" if self.n_open else ""
+        return f"{some}, {quantity(self.n_errors)} of them wrong{open_}"
+
+    @property
+    def _bound_words(self) -> str:
+        level = f"(confidence level {self.confidence_level:.6g})"
+        it = "it is" if self._about is None else "the share that kept it is"
+        bound = f"On average so far {it} at least {_below(self.lower_bound)}"
+        if self.state == "refuted":
+            return f"{bound} {level}."
+        warning = " Audit more cases." if self.warns else ""
+        return (
+            f"{bound}; evidence against it is {self.evidence:.3g}, and "
+            f"{self.alarm_evidence:.6g} would refute it {level}.{warning}"
+        )
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(target_accuracy={self.target_accuracy:g}, "
+            f"n_audits={self.n_audits}, state={self.state!r}, evidence={self.evidence:.4g})"
+        )
+
+    # ------------------------------------------------------------------ files
 
     @property
     def _promise(self) -> dict[str, Any]:
         return {
-            "target_accuracy": self._target,
-            "confidence_level": self._level,
+            "target_accuracy": self.target_accuracy,
+            "confidence_level": self.confidence_level,
             "blocks": self._blocks,
             "least_inclusion_probability": self._least_inclusion,
             "order": self._order,
         }
-
-    # ------------------------------------------------------------------ files
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the monitor as JSON; an older file is replaced completely or not at all.
@@ -258,7 +495,7 @@ class AccuracyMonitor(Verdict):
         """
         content = {
             "promise": self._promise,
-            "policy": self._policy,
+            "policy": self.policy_digest,
             "audits": self._records.columns(),
             **({} if self._about is None else {"about": str(self._about)}),
         }
@@ -280,18 +517,14 @@ class AccuracyMonitor(Verdict):
         correct = DOCUMENT.items(audits.get("correct"), "correct")
         try:
             monitor = cls(**promise)
-            if {*promise} != {*monitor._promise} or {*audits} != {*monitor._records.columns()}:
-                DOCUMENT.refuse("its promise and its audits do not have the fields they should")
             if correct:
                 if audits["least_inclusion_probability"] is None:
                     audits["least_inclusion_probability"] = monitor._least_inclusion
                 monitor._add(read_audits(**audits), mix=False)
         except (InvalidInputError, TypeError) as error:
             DOCUMENT.refuse(f"its audits cannot be counted ({error})")
-        policy = document.get("policy")  # the first schema did not have it
-        if policy is not None and not re.fullmatch("[0-9a-f]{64}", str(policy)):
-            DOCUMENT.refuse("its 'policy' must be a digest")
-        monitor._policy, about = policy, document.get("about")
+        monitor.policy_digest = document.get("policy")  # the first schema did not have it
+        about = document.get("about")
         monitor._about = None if about is None else ClassPromise.parse(about)
         return monitor
 
@@ -358,3 +591,8 @@ def _check_monitored_policy(policy: Any) -> None:
             "risk='joint', which is about model and experts together. Hint: certify with "
             "risk='selective'."
         )
+
+
+def _below(bound: float) -> str:
+    """Return a lower bound as text, rounded down so that it stays a lower bound."""
+    return f"{int(bound * 10_000) / 10_000:g}"

@@ -30,7 +30,6 @@ from expertload._check import (
     percent_hint,
 )
 from expertload._labels import is_missing
-from expertload._store import MOST_DIGITS
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload.exceptions import (
     CorrectnessError,
@@ -219,11 +218,9 @@ class AuditRecords:
             rows = sorted(range(len(order)), key=order.__getitem__)
             columns = {name: _picked(column, rows) for name, column in columns.items()}
         both = cls(**columns, clock=parts[0].clock if parts else None)
-        for name in NAMES:
-            if len({_is_given(value) for value in columns[name]}) > 1:
-                raise _column_changed(name)
-        if both.least and not _is_given(both.least[0]):
-            _check_one_inclusion({share for share in both.inclusion if _is_given(share)})
+        for part in parts[1:]:
+            parts[0]._check_columns(part)
+            parts[0]._check_inclusion(part, list(range(len(part))))
         for place, key in enumerate(both.keys):
             if key is not None and both.places.setdefault(key, place) != place:
                 raise _repeated_case(key, "more than one monitor has it")
@@ -358,31 +355,19 @@ def check_blocks(value: Any) -> int | None:
 
 def as_audit_errors(correct: ArrayLike, weight: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
     """Return errors and weights of audits, along the last axis."""
-    grades = _floats(correct, "correct")
-    if not grades.ndim:
-        raise ShapeError(message("correct", "must have 1 dimension or more", "one number"))
+    grades = np.atleast_1d(_floats(correct, "correct"))
     _refuse_grades(grades, ~((grades >= 0) & (grades <= 1)))
     weights = np.ones(grades.shape[-1:]) if weight is None else _floats(weight, "weight")
     if not ((weights > 0) & (weights <= 1)).all():
         raise ProbabilityError(
             message("weight", "must be in (0, 1]", _range(weights), "divide by the largest")
         )
-    try:
-        weights = np.broadcast_to(weights, grades.shape)
-    except ValueError as error:
-        raise ShapeError(
-            message("weight", f"must have the shape {grades.shape}", weights.shape)
-        ) from error
-    return 1 - grades, weights
+    return 1 - grades, np.broadcast_to(weights, grades.shape)
 
 
 def as_audit_sums(errors: ArrayLike, audits: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return sums of errors and numbers of audits, the first at most the second."""
     wrong, total = _floats(errors, "errors"), _floats(audits, "audits")
-    if wrong.shape != total.shape:
-        raise ShapeError(
-            message("audits", f"must have the shape of errors, {wrong.shape}", total.shape)
-        )
     # Floating-point sums of weights may differ in the last digits.
     if not ((wrong >= 0) & (wrong <= total * (1 + 1e-9))).all():
         raise ParameterError(
@@ -440,10 +425,8 @@ def _as_keys(value: Any, n: int) -> list[Key | None]:
     if len(keys) != n:
         raise ShapeError(message("key", f"must have one value per case ({n})", len(keys)))
     for key in keys:
-        is_long = isinstance(key, int) and abs(key) >= 10**MOST_DIGITS  # no file could hold it
-        if is_long or isinstance(key, bool) or not isinstance(key, str | int):
-            wanted = "must hold text or whole numbers"
-            raise DataTypeError(message("key", wanted, "a huge one" if is_long else f"{key!r}"))
+        if isinstance(key, bool) or not isinstance(key, str | int):
+            raise DataTypeError(message("key", "must hold text or whole numbers", f"{key!r}"))
     return keys
 
 
@@ -456,18 +439,10 @@ def _as_moments(value: Any, n: int) -> tuple[Clock | None, list[Any]]:
         raise ShapeError(message("decided_at", f"must have one value per case ({n})", len(moments)))
     numbers = [isinstance(m, Real) and not isinstance(m, bool) for m in moments]
     if all(numbers):
-        if not all(_is_finite(moment) for moment in moments):
-            got = "NaN, infinity, or a whole number that no float can hold"
-            raise DataTypeError(message("decided_at", "must be finite", got))
+        if not np.isfinite(np.array(moments, dtype=np.float64)).all():
+            raise DataTypeError(message("decided_at", "must be finite", "NaN or infinity"))
         return "number", moments
     return "time", [_microseconds(m) for m in moments]
-
-
-def _is_finite(number: Any) -> bool:
-    try:
-        return math.isfinite(number)
-    except OverflowError:
-        return False
 
 
 def iso_time(microseconds: int) -> str:

@@ -54,20 +54,6 @@ from expertload._check import check_fraction
 from expertload._typing import ArrayLike, FloatArray
 from expertload.monitoring.audits import as_audit_errors, as_audit_sums, check_blocks
 
-__all__ = [
-    "Bets",
-    "Capital",
-    "accuracy_bets",
-    "accuracy_lower_bound",
-    "advance",
-    "confirming_evidence",
-    "evidence_path",
-    "growth_rates",
-    "restart_share",
-    "share_bets",
-    "start",
-]
-
 # The error rate of each bet, as a multiple of the promised one, and its part of the capital.
 MULTIPLES = (1.3, 1.6, 2.0, 2.8, 4.0, 7.0)
 PARTS = (0.15, 0.20, 0.25, 0.20, 0.12, 0.08)

@@ -13,11 +13,10 @@ from expertload.operating_point.certified import (
     ClusterPromise,
 )
 from expertload.operating_point.certify import certify
-from expertload.operating_point.choose import at_threshold, choose
 from expertload.operating_point.classes import CertifiedClasses, ClassPromise, certify_classes
 from expertload.operating_point.groups import CertifiedGroups, certify_groups
 from expertload.operating_point.ladder import CertifiedThresholds, Ladder
-from expertload.operating_point.point import Decisions, OperatingPoint, Origin
+from expertload.operating_point.point import Decisions, OperatingPoint, Origin, at_threshold, choose
 from expertload.operating_point.promises import (
     CertifiedCurve,
     ErrorBudget,

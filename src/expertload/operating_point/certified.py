@@ -187,54 +187,39 @@ class CertifiedPoint(OperatingPoint):
         >>> print(f"load {point.expert_load:.3f} or {stricter.expert_load:.3f}, both certified")
         load 0.000 or 0.500, both certified
         """
-        given = [value is not None for value in (threshold, expert_load, accuracy)]
-        if sum(given) != 1:
-            raise ParameterError(
-                "at needs exactly one of threshold, expert_load and accuracy. Got "
-                f"{sum(given) or 'none'}."
-            )
+        n_given = sum(value is not None for value in (threshold, expert_load, accuracy))
+        if n_given != 1:
+            needed = "at needs exactly one of threshold, expert_load and accuracy"
+            raise ParameterError(f"{needed}. Got {n_given or 'none'}.")
         if not self.is_certified:
             raise ParameterError(f"There is no certified threshold to move to. {self.guarantee}")
-        steps = self._certified_steps
+        here = Steps(*np.array([[self.threshold], [self.n_accepted], [self.n_errors]]))
+        steps = self.passed.steps if len(self.passed) else here
         if threshold is not None:
-            return self._at_threshold(check_threshold(threshold), steps)
+            wanted = check_threshold(threshold)
+            if wanted != self.threshold and wanted not in self.passed:
+                raise ParameterError(
+                    f"A threshold of {digits(wanted)} is not certified. {self._certified_set} "
+                    "Hint: move with expert_load=... or accuracy=..., which stay inside."
+                )
+            # It accepts what the next stricter listed step accepts; slightly more if a file kept
+            # only some of the steps.
+            return replace(self._at_loosest(steps, steps.threshold >= wanted), threshold=wanted)
         if expert_load is not None:
             load = check_fraction(expert_load, "expert_load")
             reached = steps.n_accepted <= (1 - load) * self.n_cases + 1e-9
-            return self._at_loosest(reached, steps, f"delegates a share of {load:.6g} or more")
+            return self._at_loosest(steps, reached, f"delegates a share of {load:.6g} or more")
         least = check_fraction(accuracy, "accuracy")
         reached = steps.n_errors <= (1 - least) * steps.n_accepted + 1e-9
-        return self._at_loosest(reached, steps, f"was right in {least:.6g} or more")
+        return self._at_loosest(steps, reached, f"was right in {least:.6g} or more")
 
-    @property
-    def _certified_steps(self) -> Steps:
-        """The thresholds to choose from; only that of the point if no others are known."""
-        if len(self.passed):
-            return self.passed.steps
-        here = ([self.threshold], [self.n_accepted], [self.n_errors])
-        return Steps(*(np.array(values) for values in here))
-
-    def _at_threshold(self, threshold: float, steps: Steps) -> CertifiedPoint:
-        if threshold != self.threshold and threshold not in self.passed:
-            raise ParameterError(
-                f"A threshold of {digits(threshold)} is not certified. {self._certified_set} "
-                "Hint: move with expert_load=... or accuracy=..., which stay inside."
-            )
-        # It accepts what the next stricter listed step accepts; slightly more if a file kept only
-        # some of the steps.
-        row = int(np.flatnonzero(steps.threshold >= threshold)[-1])
-        return replace(self._at_row(row, steps), threshold=threshold)
-
-    def _at_loosest(self, reached: BoolArray, steps: Steps, what: str) -> CertifiedPoint:
+    def _at_loosest(self, steps: Steps, reached: BoolArray, what: str = "") -> CertifiedPoint:
         if not reached.any():
             raise ParameterError(f"No certified threshold {what}. {self._certified_set}")
-        return self._at_row(int(np.flatnonzero(reached)[-1]), steps)
-
-    def _at_row(self, row: int, steps: Steps) -> CertifiedPoint:
-        accepted, errors = float(steps.n_accepted[row]), float(steps.n_errors[row])
+        threshold, accepted, errors = (float(column[reached][-1]) for column in steps[:3])
         return replace(
             self,
-            threshold=float(steps.threshold[row]),
+            threshold=threshold,
             n_accepted=accepted,
             n_delegated=self.n_cases - accepted,
             n_errors=errors,

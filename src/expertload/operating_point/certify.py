@@ -360,14 +360,8 @@ def _point(calibration: Calibration, ladder: Ladder, promise: Promise) -> Certif
     """Return the point of the loosest threshold that passed, with its counts on all cases."""
     row = ladder.loosest
     threshold = math.inf if row is None else float(ladder.steps.threshold[row])
-    here = calibration.counts.at(np.array([threshold]))
-    accepted, errors = float(here.n_accepted[0]), float(here.n_errors[0])
     return CertifiedPoint(
-        threshold=threshold,
-        n_accepted=accepted,
-        n_delegated=calibration.n_cases - accepted,
-        n_errors=errors,
-        n_errors_spared=float(calibration.counts.n_errors[-1]) - errors,
+        **calibration.counts.counts_at(threshold),
         target_accuracy=promise.target,
         confidence_level=1 - promise.error_level,
         method=promise.method,

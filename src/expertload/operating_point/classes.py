@@ -41,7 +41,6 @@ from expertload.operating_point.certify import (
     check_cluster_promise,
     check_unweighted,
 )
-from expertload.operating_point.choose import at_threshold
 from expertload.operating_point.groups import PointsByName
 from expertload.operating_point.ladder import Promise, Risk
 from expertload.operating_point.point import (
@@ -50,6 +49,7 @@ from expertload.operating_point.point import (
     OperatingPoint,
     Origin,
     at_least,
+    at_threshold,
     origin_of,
     read_cases,
     sure_that,
@@ -230,11 +230,6 @@ class CertifiedClasses(PointsByName[OperatingPoint]):
             return same
         numbers = {label: number for number, label in enumerate(self.origin.labels)}
         return replace(same, points={numbers[label]: each for label, each in same.items()})
-
-    def __str__(self) -> str:
-        return "\n".join(
-            [*(f"{answer}: {point}" for answer, point in self.items()), self.guarantee]
-        )
 
 
 def certify_classes(

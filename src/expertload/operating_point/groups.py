@@ -6,6 +6,7 @@ separately, at a share of the level, so that all promises hold together.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -43,6 +44,11 @@ class PointsByName(Policy, Points[Label, Point]):
     """A mapping from names to points, each with its own threshold for the cases of its name."""
 
     @property
+    @abstractmethod
+    def guarantee(self) -> str:
+        """The promise in words."""
+
+    @property
     def expert_load(self) -> float:
         """The share of all cases delegated."""
         points = self.points.values()
@@ -55,6 +61,9 @@ class PointsByName(Policy, Points[Label, Point]):
 
     def _threshold(self, name: Label) -> float:
         return self.points[name].threshold if name in self.points else np.inf
+
+    def __str__(self) -> str:
+        return "\n".join([*(f"{name}: {point}" for name, point in self.items()), self.guarantee])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +140,6 @@ class CertifiedGroups(PointsByName[CertifiedPoint]):
         named = check_groups(groups)
         check_same_length(groups=named, confidence=scores)
         return self._accepts(scores, named)
-
-    def __str__(self) -> str:
-        return "\n".join([*(f"{group}: {point}" for group, point in self.items()), self.guarantee])
 
 
 def certify_groups(

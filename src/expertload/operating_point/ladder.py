@@ -24,7 +24,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import bdtr
@@ -85,6 +85,18 @@ class Steps(NamedTuple):
         accepted, errors = (np.append(0.0, column)[row] for column in self[1:3])
         capital = None if self.log_capital is None else np.append(0.0, self.log_capital)[row]
         return Steps(strict_to_loose, accepted, errors, capital)
+
+    def counts_at(self, threshold: float) -> dict[str, Any]:
+        """Return the fields of an operating point at a threshold, if these are all steps."""
+        here = self.at(np.array([threshold]))
+        accepted, errors = float(here.n_accepted[0]), float(here.n_errors[0])
+        return {
+            "threshold": threshold,
+            "n_accepted": accepted,
+            "n_delegated": float(self.n_accepted[-1]) - accepted,
+            "n_errors": errors,
+            "n_errors_spared": float(self.n_errors[-1]) - errors,
+        }
 
     def p_values(self, target: float) -> FloatArray:
         """Return the p-values of the hypotheses that the accuracy is below `target`."""

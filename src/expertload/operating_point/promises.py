@@ -59,19 +59,10 @@ from expertload.cases import Cases
 from expertload.exceptions import CorrectnessError, ParameterError
 from expertload.operating_point.certified import CONDITIONS, CertifiedPoint
 from expertload.operating_point.certify import certify_promises, check_unweighted
-from expertload.operating_point.choose import described
 from expertload.operating_point.ladder import Promise
-from expertload.operating_point.point import OperatingPoint, digits, sure_that
+from expertload.operating_point.point import OperatingPoint, described, digits, sure_that
 from expertload.operating_point.spending import DEVIATIONS, MORE, convolve
 from expertload.tally import COMPARISON_SLACK
-
-__all__ = [
-    "CertifiedCurve",
-    "ErrorBudget",
-    "certified_curve",
-    "certify_error_budget",
-    "certify_mean_cost",
-]
 
 # Tolerance for rounding of a probability that equals the level.
 ROUNDING = 1 + 1e-11

@@ -1,12 +1,11 @@
 """Confidence intervals, bands, and tests between models on the same cases."""
 
-from expertload.significance.band import COCBand, coc_band
 from expertload.significance.compare import Comparison, aucoc_paired_test, compare_models
-from expertload.significance.interval import Interval, aucoc_interval
-from expertload.significance.load import load_difference
+from expertload.significance.interval import COCBand, Interval, aucoc_interval, coc_band
 from expertload.significance.resample import (
     PermutationResult,
     bootstrap_interval,
+    load_difference,
     permutation_test,
 )
 

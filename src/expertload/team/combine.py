@@ -150,18 +150,10 @@ class Combiner:
         """Return the combiner that `to_dict` described, or raise FileFormatError."""
         DOCUMENT.check(document)
         labels = DOCUMENT.items(document.get("labels"), "labels")
-        is_named = all(isinstance(n, str | int) and not isinstance(n, bool) for n in labels)
-        if len(labels) < 2 or not is_named:
-            DOCUMENT.refuse("its 'labels' must name two classes or more")
         state = DOCUMENT.section(document.get("state"), "state")
         combiner = cls()
         for name, value in DOCUMENT.learned(state, cls._learned, len(labels)).items():
             setattr(combiner, name, value)
-        confusion = combiner.confusion_
-        if combiner.temperature_ <= 0 or confusion.min() <= 0:
-            DOCUMENT.refuse("its 'temperature_' and 'confusion_' must be positive")
-        if not np.allclose(confusion.sum(axis=1), 1):
-            DOCUMENT.refuse("the rows of its 'confusion_' must sum to one")
         combiner.labels_ = tuple(labels)
         return combiner
 

@@ -28,8 +28,7 @@ from expertload._typing import FloatArray
 from expertload.cases import Cases, check_are_cases, reaches
 from expertload.exceptions import InsufficientDataError
 from expertload.significance import Interval
-from expertload.significance.band import wilson
-from expertload.significance.interval import effective_size, linearise
+from expertload.significance.interval import effective_size, linearise, wilson
 from expertload.tally import COMPARISON_SLACK
 from expertload.team.combine import Combiner, combined_answers, experts_of
 

@@ -40,9 +40,9 @@ from expertload.exceptions import ParameterError
 from expertload.operating_point import CertifiedPoint, certify
 from expertload.operating_point.certified import Reason
 from expertload.operating_point.certify import check_unweighted
-from expertload.operating_point.choose import described
-from expertload.operating_point.graded import cluster_log_capital, drawn_apart
+from expertload.operating_point.graded import cluster_log_capital, descend_from, drawn_apart
 from expertload.operating_point.ladder import Risk
+from expertload.operating_point.point import described
 from expertload.operating_point.spending import binomial_mass
 from expertload.team.combine import Combiner, combined_answers, experts_of
 
@@ -232,17 +232,13 @@ def _descend(
     quantiles = 1 - np.arange(1, N_THRESHOLDS + 1) / N_THRESHOLDS
     thresholds = np.unique(np.quantile(scores, quantiles, method="lower"))[::-1]
     granted = _grants((scores >= thresholds[:, None]).mean(axis=1))
-    best, left, seems_good = math.inf, 0.0, False
-    for threshold, part in zip(thresholds.astype(np.float64).tolist(), granted, strict=True):
-        left += part * level
-        excess = _excess(tested, threshold, to_experts=to_experts)
-        seems_good |= bool(np.average(excess, weights=tested.weight) < allowed)
-        if left and _p_value(tested, excess, allowed, to_experts=to_experts) <= left:
-            best = threshold
-        else:
-            left = 0.0
-    if best < math.inf:
-        return Outcome(best)
+    excess = [_excess(tested, t, to_experts=to_experts) for t in thresholds]
+    p_values = [_p_value(tested, each, allowed, to_experts=to_experts) for each in excess]
+    runs = descend_from(np.array(p_values), level * granted)
+    passed = [run.begin + run.n_passed - 1 for run in runs if run.n_passed]
+    if passed:
+        return Outcome(float(thresholds[max(passed)]))
+    seems_good = any(np.average(each, weights=tested.weight) < allowed for each in excess)
     return Outcome(reason="not_enough_evidence" if seems_good else "accuracy_too_low")
 
 
