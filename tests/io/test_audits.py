@@ -46,7 +46,7 @@ def test_cases_that_were_left_to_experts_are_not_audits(write, words):
 
 def test_answers_in_other_letters_are_neither_right_nor_wrong(write):
     path = write("decided_label,label\ncat,Cat\ndog,\n")
-    with pytest.raises(FileFormatError, match="'cat' is decided and 'Cat' is the answer"):
+    with pytest.raises(FileFormatError, match="'Cat' and 'cat' in audits.csv differ"):
         read_audits(path)
     path = write("decided_label,label\n1,01\n1,2\ndog,eel\ncat,\n")
     assert read_audits(path).correct.tolist()[:3] == [1, 0, 0]
@@ -55,12 +55,12 @@ def test_answers_in_other_letters_are_neither_right_nor_wrong(write):
 @pytest.mark.parametrize("word", ["NA", "nan", "NULL", "n/a", "?"])
 def test_words_for_a_missing_answer_are_no_answers(write, word):
     path = write(f"decided_label,label\ncat,cat\ndog,{word}\ndog,dog\n")
-    with pytest.raises(FileFormatError, match="missing value. Hint: leave the answer empty"):
+    with pytest.raises(FileFormatError, match="missing value. Hint: leave it empty"):
         read_audits(path)
     path = write(f"decided_label,label\ncat,cat\n{word},dog\ndog,dog\n")
     with pytest.raises(
         FileFormatError,
-        match=r"is decided in audits.csv: it looks like a missing value. Hint: remove the cases",
+        match=r"in audits.csv looks like a missing value. Hint: leave it empty",
     ):
         read_audits(path)
     path = write(f"decided_label,label\nno,no\n{word},{word}\n")

@@ -121,7 +121,7 @@ def test_true_is_yes_and_one(tmp_path, columns, label):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("label,p_1,p_2\n0,0.9,0.1\n1,0.2,0.8\n", "names no column: 0 in row 1. .* are of 1, 2"),
+        ("label,p_1,p_2\n0,0.9,0.1\n1,0.2,0.8\n", "names no column: 0. .* are of 1, 2"),
         ("label,p_1,p_2,p_other\n0,0.9,0.1,0\n1,0.2,0.8,0\n", "names no column: 0"),
         ("label,p_1,p_other\n0,0.9,0.1\n0,0.2,0.8\n", "names no column: 0"),
         ("label,p_a,p_b\n0,0.9,0.1\na,0.2,0.8\n", "names no column: 0"),

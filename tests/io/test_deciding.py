@@ -173,10 +173,13 @@ def test_a_policy_without_groups_has_no_reasons_to_give(tmp_path, policy, table)
         ("p_cat,p_dog,p_cow\n0.5,0.5,0\n", "belong to cat, dog, cow"),
         ("label\ncat\n", "--probabilities"),
         ("p_cat,p_dog,p_owl\n", "no cases"),
-        ("p_cat,p_dog,p_owl\n1,0,0\n1,x,0\n", "'p_dog' of new.csv must hold numbers.*row 2"),
-        ("p_cat,p_dog,p_owl\n1,0,0\n3,-1,0\n", "Rows 1 to 2 of new.csv cannot be decided"),
+        ("p_cat,p_dog,p_owl\n1,0,0\n1,x,0\n", "Row 2 .*p_dog is missing or not a number"),
+        (
+            "p_cat,p_dog,p_owl\n1,0,0\n3,-1,0\n",
+            "Row 2 .*cannot be decided: p_cat is not in",
+        ),
         ("p_cat,p_dog,p_owl\n3,-1,0\n", "Row 1 of new.csv cannot be decided"),
-        ("p_cat,p_dog,p_owl\n1,0,0\n1,,0\n", "lacks 1 value.* row 2"),
+        ("p_cat,p_dog,p_owl\n1,0,0\n1,,0\n", "Row 2 .*p_dog is missing"),
     ],
 )
 def test_refusals_leave_the_old_file(tmp_path, policy, text, says):
@@ -194,7 +197,7 @@ def test_a_bad_row_in_a_late_chunk_is_named_by_its_row(tmp_path, policy, monkeyp
     path, out = tmp_path / "new.jsonl", tmp_path / "out.jsonl"
     line = '{"p_cat": 1, "p_dog": 0, "p_owl": 0}\n'
     path.write_text(line * 7 + '{"p_cat": 1, "p_owl": 0}\n')
-    with pytest.raises(FileFormatError, match="'p_dog' of new.jsonl lacks 1 value.* row 8"):
+    with pytest.raises(FileFormatError, match="Row 8 of new.jsonl.*p_dog is missing"):
         decide_file(policy, path, out=out)
     assert list(tmp_path.iterdir()) == [path]
 

@@ -106,11 +106,11 @@ def test_predictions_that_name_no_label_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "predictions", "says"),
     [
-        (["cat", "dog"], ["Cat", "dog"], "'Cat' is predicted and 'cat' is the label"),
-        (["cat", "Cat"], ["cat", "cat"], "'cat' is predicted and 'Cat' is the label"),
-        (["cat", "NA"], ["cat", "cat"], "'NA' is the label in x.csv: .* missing value.* rename it"),
-        (["cat", "cat"], ["nan", "cat"], "'nan' is predicted in x.csv: .* missing value"),
-        (["0", "1", "1"], ["0", "1.0", "0.93"], "'0.93' is predicted .* a score, not like a class"),
+        (["cat", "dog"], ["Cat", "dog"], "'cat' and 'Cat' in x.csv differ"),
+        (["cat", "Cat"], ["cat", "cat"], "'Cat' and 'cat' in x.csv differ"),
+        (["cat", "NA"], ["cat", "cat"], "'NA' in x.csv looks like a missing value.* rename it"),
+        (["cat", "cat"], ["nan", "cat"], "'nan' in x.csv looks like a missing value"),
+        (["0", "1", "1"], ["0", "1.0", "0.93"], "'0.93' in x.csv.* looks like a score"),
     ],
 )
 def test_predictions_that_are_neither_right_nor_wrong_are_refused(

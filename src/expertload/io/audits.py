@@ -10,19 +10,18 @@ from dataclasses import dataclass, replace
 from typing import IO, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from scipy.special import gammaln
 
-from expertload._check import EXACT, check_fraction, message, require_extra
+from expertload._check import EXACT, check_fraction, message
 from expertload._labels import is_missing, same_spelling
 from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray
 from expertload.exceptions import FileFormatError, ParameterError
-from expertload.io.arrays import Table
 from expertload.io.columns import check_one_column, find_column, find_named, find_same
 from expertload.io.files import FileOptions
-from expertload.io.source import open_source
+from expertload.io.source import Table, open_source
 from expertload.io.table import known_clusters
 from expertload.io.values import (
-    Compared,
     check_names_told_apart,
     class_numbers,
     grades_from,
@@ -48,7 +47,6 @@ ROLES = {
     "decided": "What was decided",
     "label": "What the expert said",
 }
-WORDING = Compared("decided", "the answer", "leave the answer empty while a review is open")
 # The chance, at most, of an order that is refused as sorted.
 UNLIKELY = 1e-9
 
@@ -293,7 +291,7 @@ def draw_audits(
     if cluster is not None:
         names = known_clusters(table[cluster], cluster, source.where)
         inclusion, drawn = _one_of_each(names[decided], share, rng)
-    pa, n_drawn = require_extra("pyarrow", "frames", "Drawing audits"), int(drawn.sum())
+    n_drawn = int(drawn.sum())
     rows["inclusion_probability"] = inclusion
     with open_writer(out) as write:
         written = {name: pa.array(values[drawn].tolist()) for name, values in rows.items()}
@@ -448,7 +446,7 @@ def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
         )
     known = np.flatnonzero(present)
     given = [str(answers[i]) for i in known], [str(decided[i]) for i in known]
-    grades[present] = np.equal(*class_numbers(*given, where, compared=WORDING, few=True))
+    grades[present] = np.equal(*class_numbers(*given, where, few=True))
     return grades
 
 

@@ -79,8 +79,9 @@ class Columns:
         For a single column: 0 or 1, the class of a policy's two classes that it belongs to.
     is_numbered : bool
         Whether these are the columns of a matrix or list, which have no names.
-    is_logits, is_normalized : bool
-        Whether a softmax is applied to these columns, and whether rows are divided by their sum.
+    is_logits, is_normalized, is_half : bool
+        Whether a softmax is applied to these columns, whether rows are divided by their sum, and
+        whether their numbers were in half precision.
     """
 
     label: str | None = None
@@ -90,6 +91,7 @@ class Columns:
     is_numbered: bool = False
     is_logits: bool = False
     is_normalized: bool = False
+    is_half: bool = False
     confidence: str | None = None
     correct: str | None = None
     prediction: str | None = None
@@ -390,12 +392,9 @@ def find_named(available: Sequence[str], name: str, where: str) -> str:
 
 def _no_column(name: str, available: Sequence[str], where: str) -> FileFormatError:
     """Return the error for a column that does not exist, with the columns that do."""
-    parts = [part.strip() for part in name.split(",")]
-    several = len(parts) > 1 and set(parts) <= set(available)
-    one = " Hint: name one column at a time; options that take several may be repeated."
     return FileFormatError(
         f"There is no column '{name}' in {where}. It has the columns {listed(available, most=20)}."
-        f"{one if several else hint_of_blanks(available)}"
+        f"{hint_of_blanks(available)}"
     )
 
 

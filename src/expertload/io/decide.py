@@ -6,25 +6,27 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import IO, Any, NoReturn, get_args
+from typing import IO, Any, get_args
 
+import narwhals as nw
 import numpy as np
+import pyarrow as pa
 
-from expertload._check import check_option, require_extra
+from expertload._check import check_option
 from expertload._labels import class_key, in_order, is_missing, listed
 from expertload._names import Invalid
-from expertload.exceptions import FileFormatError, InvalidInputError
-from expertload.io.arrays import Batch, Progress, Source, from_numpy, to_numpy
+from expertload.exceptions import FileFormatError
 from expertload.io.columns import ColumnNames, Columns, find_named
 from expertload.io.files import FileOptions
+from expertload.io.frames import open_frame
 from expertload.io.policy_columns import ADDED, Policy, has_numbered_groups, policy_columns
-from expertload.io.source import open_source
+from expertload.io.rule import InFrames, Rule, decided_frame
+from expertload.io.source import Batch, Progress, Source, from_numpy, open_source, to_numpy
 from expertload.io.values import (
     check_names_told_apart,
     check_scale,
     numbers_from,
     probabilities_from,
-    sum_tolerance,
 )
 from expertload.io.write import is_parquet, open_writer
 from expertload.monitoring import LoadMonitor
@@ -33,6 +35,10 @@ from expertload.operating_point.point import confidence_of
 
 CHUNK = 100_000
 MOST_COMPARED = 20_000
+REPAIR = (
+    "probabilities are fractions that sum to one; for logits, pass --logits, for rounded "
+    "values --normalize; --invalid delegate leaves such cases to experts"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,13 +130,13 @@ def decide_file(
     >>> counts.n_accepted, counts.n_delegated
     (1, 1)
     """
-    require_extra("narwhals", "frames", "Deciding files")
     check_option(invalid, get_args(Invalid), "invalid")
     source = open_source(path, options, progress)
     source.offer(name for name in policy.origin.probability_columns or () if name is not None)
     columns = _columns(policy, source.columns, names, source.where)
     if names is None or names.classes is None:
         columns = _as_listed(source, policy, columns)
+    columns = replace(columns, is_half=not source.halves.isdisjoint(columns.probabilities))
     kept = tuple(dict.fromkeys(_kept(source, name) for name in keep))
     decider = _Decider(policy, columns, source, refuses=invalid == "refuse")
     counts: Counter[str] = Counter()
@@ -247,29 +253,24 @@ class _Decider:
     """
 
     def __init__(self, policy: Policy, columns: Columns, source: Source, *, refuses: bool) -> None:
-        from expertload.io.rule import InFrames, Rule
-
         self.source, self.columns, self.refuses = source, columns, refuses
-        self.rule = Rule.of(policy, columns, InFrames, groups_as_text=True)
+        self.rule = Rule(policy=policy, columns=columns, language=InFrames)
 
     def decide(self, written: Batch, numbers: Batch, first_row: int) -> Batch:
         """Return the decisions about a batch as Arrow arrays."""
-        import narwhals as nw
-
-        policy, columns = self.rule.policy, self.columns
-        pa = require_extra("pyarrow", "frames", "Deciding files")
-        rule, table = self.rule, {n: self._floats(n, v, first_row) for n, v in numbers.items()}
+        rule, policy, columns = self.rule, self.rule.policy, self.columns
+        table = {n: self._floats(n, v) for n, v in numbers.items()}
         if columns.group is not None:
             table[columns.group] = self._groups(written[columns.group])
-        if any(str(values.type) == "halffloat" for values in numbers.values()):
-            half = _half_tolerance(columns)
-            rule = replace(rule, tolerance=half)
         frame = nw.from_native(pa.table(table)).with_columns(**rule.checked())
         confidence = frame[rule.outputs["confidence"]].to_arrow()
         frame = frame.with_columns(**rule.explained())
         if self.refuses and confidence.null_count:
-            lacking = frame.filter(nw.col(rule.outputs["confidence"]).is_null())
-            self._refuse(numbers, first_row, lacking[rule.outputs["why"]][0])
+            first = int(to_numpy(confidence.is_null()).argmax())
+            raise FileFormatError(
+                f"Row {first_row + first} of {self.source.where} cannot be decided: "
+                f"{frame[rule.outputs['why']][first]}. Hint: {REPAIR}."
+            )
         sound = to_numpy(confidence.drop_null())
         if first_row == 1 and columns.confidence is not None and len(sound):
             # only the first batch: a last one may be a few extremes
@@ -277,27 +278,24 @@ class _Decider:
             check_scale(known, sound, columns.confidence, self.source.where)
         made = rule.answered()
         if policy.origin.score is not None or columns.is_logits:
-            made = self._computed(numbers, confidence, first_row)
+            made = self._computed(numbers, confidence)
         frame = frame.with_columns(**made).with_columns(**rule.decided())
         found = frame.to_native()
         return {name: _whole(found[own]) for name, own in rule.outputs.items()}
 
-    def _floats(self, name: str, values: Any, first_row: int) -> Any:
+    def _floats(self, name: str, values: Any) -> Any:
         """Return numbers as floats, missing where there is none."""
         kind = str(values.type)
         if kind in ("float", "double"):
             return values
-        if kind == "halffloat":
-            return values.cast("float")
         if "int" in kind or kind == "bool":
             known = to_numpy(values.drop_null())
             numbers_from(known, name, self.source.where)  # refuses whole numbers that are too large
             return values.cast("double")
-        return from_numpy(numbers_from(to_numpy(values), name, self.source.where, first_row))
+        return from_numpy(numbers_from(to_numpy(values), name, self.source.where))
 
     def _groups(self, groups: Any) -> Any:
         """Return groups as text in the policy's spelling."""
-        pa = require_extra("pyarrow", "frames", "Deciding files")
         coded = groups.dictionary_encode()
         values = to_numpy(coded.dictionary)
         check_names_told_apart(values, str(self.columns.group), self.source.where)
@@ -305,21 +303,17 @@ class _Decider:
         names = [None if is_missing(value) else spelled(value) for value in values.tolist()]
         return pa.array(names, pa.string()).take(coded.indices)
 
-    def _computed(self, numbers: Batch, sound: Any, first_row: int) -> dict[str, Any]:
+    def _computed(self, numbers: Batch, sound: Any) -> dict[str, Any]:
         """Return label and confidence of sound rows, from a softmax or a fitted score."""
-        import narwhals as nw
-
         rule, columns = self.rule, self.columns
         rows = np.flatnonzero(to_numpy(sound.is_valid()))
         label, confidence = np.zeros(len(sound), np.int64), np.zeros(len(sound))
         if len(rows):
             part = {n: to_numpy(numbers[n].take(rows)) for n in columns.probabilities}
-            where = self.source.where
-            proba = probabilities_from(columns, part, where, lone=columns.lone, first_row=first_row)
+            proba = probabilities_from(columns, part, self.source.where, lone=columns.lone)
             label[rows] = proba.argmax(axis=1)
             confidence[rows] = confidence_of(rule.policy.origin, proba)
         is_known = to_numpy(sound.is_valid())
-        pa = require_extra("pyarrow", "frames", "Deciding files")
         names = pa.array(list(rule.labels)).take(from_numpy(label, is_known))
         made = {"label": names}
         if columns.confidence is None:
@@ -328,33 +322,6 @@ class _Decider:
             rule.outputs[name]: nw.from_native(pa.chunked_array([values]), series_only=True)
             for name, values in made.items()
         }
-
-    def _refuse(self, numbers: Batch, first_row: int, why: str) -> NoReturn:
-        """Raise the error for the first row that cannot be decided, which quotes its value."""
-        columns, source = self.columns, self.source
-        for name, values in numbers.items():
-            if values.null_count:
-                source.check_spelled(name, to_numpy(values.is_null()), first_row)
-        arrays = {name: to_numpy(values) for name, values in numbers.items()}
-        last_row = first_row + len(next(iter(arrays.values()))) - 1
-        one = last_row == first_row
-        rows = f"Row {first_row}" if one else f"Rows {first_row} to {last_row}"
-        try:
-            if columns.confidence is not None:
-                column = columns.confidence
-                numbers_from(arrays[column], column, source.where, first_row)
-            if columns.probabilities:
-                probabilities_from(
-                    columns, arrays, source.where, lone=columns.lone, first_row=first_row
-                )
-        except InvalidInputError as error:
-            why = str(error)
-        raise FileFormatError(f"{rows} of {source.where} cannot be decided: {why}")
-
-
-def _half_tolerance(columns: Columns) -> float:
-    n_columns = len(columns.probabilities)
-    return sum_tolerance(n_columns, is_normalized=columns.is_normalized, is_half=True)
 
 
 def _whole(column: Any) -> Any:
@@ -413,10 +380,6 @@ def decide_frame(
     >>> decide_frame(policy, new, keep=["id"]).collect().rows()
     [(7, True, 'cat', 0.95, None), (8, False, 'dog', 0.55, None)]
     """
-    require_extra("narwhals", "frames", "decide_frame")
-    from expertload.io.frame_query import open_frame
-    from expertload.io.rule import decided_frame
-
     opened = open_frame(frame)
     schema = opened.collect_schema()
     columns = _columns(policy, list(schema), names, "the frame")

@@ -7,20 +7,23 @@ size is refused. A fraction is rounded, as everywhere.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from expertload._check import EXACT, EXACT_HINT, EXACT_ONLY, require_extra
-from expertload._names import MISSING
+import duckdb
+
+from expertload._check import EXACT, EXACT_HINT, EXACT_ONLY
+from expertload._names import MISSING, TOKENS, VOTES
 from expertload.exceptions import ExpertLoadError, FileFormatError
 
 # Extensions that are not built in are neither downloaded nor loaded. Content of files is not kept:
 # a file that was replaced is read again, whatever its size and time.
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "enable_external_file_cache": "false",
@@ -29,12 +32,8 @@ NO_NUMBER = (*MISSING, "none", "missing")
 DIGITS = 16  # a whole number of fewer is below 2**53
 LONG = f"[-+]?[0-9]{{{DIGITS},}}"
 NUMBERS = ("tinyint", "smallint", "integer", "bigint", "hugeint", "float", "double", "decimal")
-KNOWN_TO_PARQUET = {
-    *("boolean", "tinyint", "smallint", "integer", "bigint"),
-    *("utinyint", "usmallint", "uinteger", "ubigint", "float", "double", "decimal"),
-    *("varchar", "blob", "date", "time", "timestamp", "timestamp with time zone"),
-    *("timestamp_s", "timestamp_ms", "timestamp_ns"),
-}
+# The log probability of a token that is not listed: its exponential is zero, and it is finite.
+UNLISTED = -1000.0
 
 
 # ------------------------------------------------------------------ connections
@@ -42,13 +41,13 @@ KNOWN_TO_PARQUET = {
 
 def connect(options: Mapping[str, str] | None = None) -> Any:
     """Return a connection to a database in memory, without a progress bar."""
-    return _quiet(_duckdb().connect(config={**SETTINGS, **(options or {})}))
+    return _quiet(duckdb.connect(config={**SETTINGS, **(options or {})}))
 
 
 def connect_to(database: Path) -> Any:
     """Return a read-only connection to a user's database, without access to other files."""
     config = {**SETTINGS, "enable_external_access": "false", "lock_configuration": "true"}
-    return _duckdb().connect(database, read_only=True, config=config)
+    return duckdb.connect(database, read_only=True, config=config)
 
 
 def lock(connection: Any, paths: Sequence[Path]) -> None:
@@ -61,7 +60,6 @@ def lock(connection: Any, paths: Sequence[Path]) -> None:
 
 def check_query(query: str, where: str) -> str:
     """Return the query if it is a single SELECT; refuse it otherwise."""
-    duckdb = _duckdb()
     try:
         statements = duckdb.extract_statements(query)
     except duckdb.Error as error:
@@ -79,7 +77,6 @@ def check_query(query: str, where: str) -> str:
 @contextmanager
 def explained_errors(where: str, what: str, paths: Sequence[Path]) -> Iterator[None]:
     """Turn a DuckDB error into a sentence about the file, without the path of its folder."""
-    duckdb = _duckdb()
     try:
         yield
     except ExpertLoadError:
@@ -97,10 +94,6 @@ def _first_sentence(error: BaseException) -> str:
     text = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     text = re.sub(r"^[A-Za-z ]*(Error|Exception): ", "", text.strip())
     return text if text.endswith((".", "!", "?")) else f"{text}."
-
-
-def _duckdb() -> Any:
-    return require_extra("duckdb", "frames", "Reading files of predictions")
 
 
 def _quiet(connection: Any) -> Any:
@@ -252,8 +245,65 @@ def _clash(parts: list[Part], taken: set[str]) -> bool:
     return len(set(names)) < len(names) or any(name in taken for name in others)
 
 
-def is_known_to_parquet(kind: Any) -> bool:
-    """Whether Parquet can store a column of this DuckDB type unchanged."""
-    if kind.id in ("list", "array", "struct", "map"):
-        return all(name == "size" or is_known_to_parquet(child) for name, child in kind.children)
-    return kind.id in KNOWN_TO_PARQUET
+@dataclass(frozen=True, kw_only=True)
+class Judgements:
+    """A column with what a language model says about a case, as one number per class.
+
+    A column ``logprobs`` holds the log probability of each token, ``{"A": -0.1, "B": -2.3}``, a
+    column ``answers`` or ``votes`` holds repeated answers, ``["A", "A", "B"]``. Each class becomes
+    a column, ``logprobs.A`` or ``answers.A``, as do the fields of a struct. The classes are those
+    that occur, but a column may be named although its class does not: whoever certified three
+    classes gets cases in which the model named only two.
+
+    Attributes
+    ----------
+    column : str
+        The name of the column.
+    sql : str
+        The SQL expression for its content as JSON.
+    is_votes : bool
+        Whether it holds repeated answers; else log probabilities of tokens.
+    """
+
+    column: str
+    sql: str
+    is_votes: bool
+
+    @classmethod
+    def among(cls, types: dict[str, str]) -> Iterable[Judgements]:
+        """Yield the columns that may hold judgements, by their names and DuckDB types."""
+        for column, kind in list(types.items()):  # columns are added meanwhile
+            is_votes = column.lower() in VOTES
+            if kind == "VARCHAR" and column.lower() in (*TOKENS, *VOTES):
+                yield cls(column=column, sql=quoted(column), is_votes=is_votes)
+            if kind == "VARCHAR[]" and is_votes:
+                yield cls(column=column, sql=f"to_json({quoted(column)})", is_votes=True)
+
+    def classes(self, connection: Any, table: str, parameters: dict[str, Any]) -> list[str]:
+        """Return the classes that occur; none if the column holds anything but judgements."""
+        kind, names = "OBJECT", f"json_keys({self.sql})"
+        if self.is_votes:
+            kind, names = "ARRAY", self._answers
+        fits = f"CASE WHEN json_valid({self.sql}) THEN json_type({self.sql}) = '{kind}' END"
+        rows = f"FROM ({table}) WHERE {self.sql} IS NOT NULL"
+        query = f"SELECT bool_and(coalesce({fits}, false)) {rows}"
+        if not connection.execute(query, parameters).fetchone()[0]:
+            return []
+        query = f"SELECT DISTINCT unnest({names}) AS name {rows} ORDER BY name"
+        return [name for (name,) in connection.execute(query, parameters).fetchall() if name]
+
+    def part(self, name: str) -> Part:
+        """Return the column of a class: its share of the answers, or its log probability."""
+        if self.is_votes:
+            own = f"list_filter({self._answers}, lambda answer: answer = {text_of(name)})"
+            number = f"len({own}) / nullif(len({self._answers}), 0)"
+        else:
+            path = text_of(f"$.{json.dumps(name, ensure_ascii=False)}")
+            value = f"TRY_CAST(json_extract_string({self.sql}, {path}) AS DOUBLE)"
+            number = f"CASE WHEN json_exists({self.sql}, {path}) THEN {value} ELSE {UNLISTED} END"
+        sql = f"CASE WHEN {self.sql} IS NOT NULL THEN {number} END"
+        return Part(column=self.column, name=f"{self.column}.{name}", type="DOUBLE", sql=sql)
+
+    @property
+    def _answers(self) -> str:
+        return f"from_json({self.sql}, '[\"VARCHAR\"]')"

@@ -20,9 +20,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from expertload._check import check_option, parameter_error, require_extra
+import pyarrow as pa
+
+from expertload._check import check_option, parameter_error
 from expertload._names import MODELS
 from expertload.exceptions import DataNotFoundError, FileFormatError
 
@@ -35,37 +37,11 @@ KINDS = {
 }
 TEXT = ("csv", "tsv", "jsonl", "json")
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
-PACKED_MARKS = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
-PACKED = (".bz2", ".xz", ".zip", ".lz4", ".br", ".7z", ".tar", ".tgz", ".rar")
-# Why files with other endings are refused.
-REFUSED = {
-    (".xlsx", ".xls", ".xlsm", ".ods"): "is a spreadsheet. Spreadsheets cannot be read: cells may "
-    "differ from what was typed. Hint: save the sheet as CSV (UTF-8) and pass that file.",
-    PACKED: "has a compression that cannot be read. Hint: decompress it, or compress it as .gz or "
-    ".zst.",
-    (
-        ".feather",
-        ".arrow",
-        ".ipc",
-        ".orc",
-        ".avro",
-        ".h5",
-        ".hdf5",
-        ".rds",
-        ".rdata",
-        ".sav",
-    ): "has a format that cannot be read. Hint: save it as Parquet or CSV.",
-}
 WELCOME = (
     "Hint: predictions are read from .csv, .tsv, .parquet, .jsonl, .json and .npz files, and from "
-    "DuckDB databases; if the name has another ending, name the format (--format)."
+    "DuckDB databases: save spreadsheets and other formats as CSV (UTF-8) or Parquet. If the name "
+    "has another ending, name the format (--format)."
 )
-BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
 PIECE = 1 << 18  # small enough to stay in the processor's cache while it is checked
 
 
@@ -181,36 +157,24 @@ class OpenedFile:
         )
 
     def text_pieces(self) -> Iterator[bytes]:
-        """Yield the content in pieces; refuse what is not UTF-8, and name the likely encoding."""
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        for piece in self.pieces():
-            try:
-                if not piece.isascii() or decoder.getstate()[0]:
-                    decoder.decode(piece)
-            except UnicodeDecodeError:
-                self._refuse_encoding(piece)
-            if b"\0" in piece:
-                self._refuse_nul(piece)
-            yield piece
+        """Yield the content without a byte order mark; refuse what is not in UTF-8."""
+        decoder, mark = codecs.getincrementaldecoder("utf-8")(), codecs.BOM_UTF8
         try:
+            for piece in self.pieces():
+                content, mark = piece.removeprefix(mark), b""
+                if not content.isascii() or decoder.getstate()[0]:
+                    decoder.decode(content)
+                if b"\0" in content:
+                    raise UnicodeError
+                if content:
+                    yield content
             decoder.decode(b"", final=True)
-        except UnicodeDecodeError as error:
-            self._refuse_encoding(error.object)
-
-    def _refuse_nul(self, piece: bytes) -> NoReturn:
-        if likely_encoding(piece).startswith("utf"):
-            self._refuse_encoding(piece)
-        raise FileFormatError(
-            f"{self.where} must be a text file. Got a NUL byte. Hint: {_packed(piece)}get the file "
-            "again."
-        )
-
-    def _refuse_encoding(self, piece: bytes) -> NoReturn:
-        encoding = likely_encoding(piece)
-        raise FileFormatError(
-            f"{self.where} must be in UTF-8. Got text that may be in {encoding}. Hint: "
-            f"{_packed(piece)}pass --encoding {encoding}, or save it as UTF-8."
-        )
+        except UnicodeError as error:
+            raise FileFormatError(
+                f"{self.where} must be a text file in UTF-8. Hint: save it as UTF-8, or pass its "
+                "encoding (--encoding; cp1252, latin-1 and utf-16 are usual). If it is compressed, "
+                "its name must end in .gz or .zst."
+            ) from error
 
 
 def resolve_file(path: str | os.PathLike[str], options: FileOptions) -> OpenedFile:
@@ -260,12 +224,9 @@ def _kind_of(name: str, asked: str | None) -> tuple[str, str]:
     compression = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
     if compression is not None:
         suffixes.pop()
-    end = suffixes[-1] if suffixes else ""
-    kind = asked or KINDS.get(end)
-    if kind is None or end in PACKED:
-        why = next((why for endings, why in REFUSED.items() if end in endings), None)
-        unknown = f"The format of {name} is not known from its name. {WELCOME}"
-        raise FileFormatError(unknown if why is None else f"{name} {why}")
+    kind = asked or KINDS.get(suffixes[-1] if suffixes else "")
+    if kind is None:
+        raise FileFormatError(f"The format of {name} is not known from its name. {WELCOME}")
     if compression is not None and kind not in TEXT:
         raise FileFormatError(
             f"{name} is a compressed {kind} file, which cannot be read in parts. Hint: decompress "
@@ -347,37 +308,8 @@ def _unpacked(raw: Any, compression: str) -> Any:
     if compression == "gzip":
         return gzip.GzipFile(fileobj=raw)
     if compression == "zstd":
-        arrow = require_extra("pyarrow", "frames", "Reading .zst files")
-        return arrow.CompressedInputStream(raw, "zstd")
+        return pa.CompressedInputStream(raw, "zstd")
     return raw
-
-
-def _packed(piece: bytes) -> str:
-    """Return a hint if text looks like the start of a compressed file, else an empty text."""
-    ends = (end for end, mark in PACKED_MARKS.items() if piece.startswith(mark))
-    return next(
-        (f"if it is compressed, its name must end in {end}; otherwise, " for end in ends), ""
-    )
-
-
-def likely_encoding(piece: bytes) -> str:
-    """Return the most likely encoding of text that is not UTF-8.
-
-    Examples
-    --------
-    >>> likely_encoding("Größe".encode("latin-1")), likely_encoding("a".encode("utf-16"))
-    ('cp1252', 'utf-16')
-    """
-    for mark, encoding in BYTE_ORDER_MARKS.items():
-        if piece.startswith(mark):
-            return encoding
-    if piece.count(b"\0") > len(piece) // 4:
-        return "utf-16-le" if piece[1:2] == b"\0" else "utf-16-be"
-    try:
-        piece.decode("cp1252")
-    except UnicodeDecodeError:
-        return "latin-1"
-    return "cp1252"
 
 
 def _from_standard_input(kind: str) -> OpenedFile:

@@ -1,4 +1,4 @@
-"""Queries that read CSV, JSON and Parquet with DuckDB, with every option fixed: nothing is guessed.
+"""Queries that read CSV, JSON, Parquet and npz with DuckDB, every option fixed: nothing is guessed.
 
 DuckDB reads more CSV files than programs agree on, so the bytes are checked first: only the dialect
 of RFC 4180 is accepted. The check also counts rows, which must agree with what DuckDB returns.
@@ -10,27 +10,37 @@ import csv
 import json
 import os
 import re
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from expertload._check import require_extra
+from expertload._names import CLASS_LISTS, MATRICES
+from expertload._typing import AnyArray
 from expertload.exceptions import FileFormatError
 from expertload.io.engine import explained_errors, literal_paths, quoted, text_of
 from expertload.io.files import FileOptions, OpenedFile
 
-LINE_FEED = 10
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-LONGEST_RECORD = 2_000_000  # DuckDB's limit
+Head = tuple[tuple[int, ...], Any]  # the shape of an array, and its type
+# The errors that numpy and zipfile raise for damaged archives.
+DAMAGE = (
+    *(ValueError, OSError, EOFError, KeyError, SyntaxError, TypeError, MemoryError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+LINE_FEED, RETURN, QUOTE = b'\n\r"'
 DELIMITERS = (",", ";", "\t")
 LINE_ENDS = {
-    b"\r\n": "both a carriage return and a line feed",
-    b"\n": "a line feed",
-    b"\r": "a carriage return",
+    "both": "both a carriage return and a line feed",
+    "feeds": "a line feed",
+    "returns": "a carriage return",
 }
 
 
@@ -41,8 +51,7 @@ class Reader:
     Attributes
     ----------
     sql : callable
-        Returns the query for some columns, or for all of them. Columns that are also requested as
-        numbers need not be returned as written.
+        Returns the query for some columns, or for all of them.
     parameters : dict from str to object
         Values for `$name` in the query. DuckDB plans thousands of columns much faster if they are
         a parameter than if they are part of the query text.
@@ -52,7 +61,7 @@ class Reader:
         The number of rows that the query must return, if known.
     """
 
-    sql: Callable[[Sequence[str] | None, Sequence[str]], str]
+    sql: Callable[[Sequence[str] | None], str]
     parameters: dict[str, Any] = field(default_factory=dict)
     columns: tuple[str, ...] | None = None
     n_rows: int | None = None
@@ -60,11 +69,11 @@ class Reader:
     @classmethod
     def of(cls, table: str) -> Reader:
         """Return a reader for one table; DuckDB supplies its columns."""
-        return cls(sql=lambda names, numbers: f"SELECT * FROM {table}")
+        return cls(sql=lambda names: f"SELECT * FROM {table}")
 
     def relation(self, connection: Any, query: str | None = None) -> Any:
         """Return the relation of a query built from `sql`, without running it; all by default."""
-        return connection.sql(query or self.sql(None, ()), params=self.parameters)
+        return connection.sql(query or self.sql(None), params=self.parameters)
 
 
 def reader_of(connection: Any, files: Sequence[OpenedFile], options: FileOptions) -> Reader:
@@ -93,45 +102,34 @@ def check_distinct_names(
 # ------------------------------------------------------------------ CSV
 
 
-class _Dialect(NamedTuple):
-    """The header, delimiter and number of rows of a CSV."""
-
-    header: tuple[str, ...]
-    delimiter: str
-    n_rows: int
-
-
 def _csv_reader(files: Sequence[OpenedFile], options: FileOptions) -> Reader:
-    found = [_check_csv(file, options) for file in files]
-    header = found[0].header
-    for file, dialect in zip(files, found, strict=True):
-        if dialect.header != header:
+    tables, n_rows, header = [], 0, tuple[str, ...]()
+    for file in files:
+        delimiter, names = _header(file, options)
+        header = header or names
+        if names != header:
             raise FileFormatError(
                 f"The header of {file.where} differs from that of {files[0].where}. Hint: files "
                 "that are read together must have the same columns, in the same order."
             )
+        n_rows += _count_rows(file, delimiter, len(names))
+        tables.append(_csv_table(file, delimiter))
     # Columns are numbered, because a name may be any text.
     number = {name: f"c{i}" for i, name in enumerate(header)}
 
-    def sql(names: Sequence[str] | None, _numbers: Sequence[str]) -> str:
+    def sql(names: Sequence[str] | None) -> str:
         # Only the requested columns: planning thousands takes longer than reading them.
         wanted = header if names is None else tuple(dict.fromkeys(names))
         named = ", ".join(f"{number[name]} AS {quoted(name)}" for name in wanted)
-        tables = (_csv_table(*pair) for pair in zip(files, found, strict=True))
         return " UNION ALL ".join(f"SELECT {named} FROM {table}" for table in tables)
 
-    return Reader(
-        sql=sql,
-        parameters={"columns": dict.fromkeys(number.values(), "VARCHAR")},
-        columns=header,
-        n_rows=sum(dialect.n_rows for dialect in found),
-    )
+    types = dict.fromkeys(number.values(), "VARCHAR")
+    return Reader(sql=sql, parameters={"columns": types}, columns=header, n_rows=n_rows)
 
 
-def _csv_table(file: OpenedFile, dialect: _Dialect) -> str:
+def _csv_table(file: OpenedFile, delimiter: str) -> str:
     return (
-        f"read_csv({literal_paths(file.paths)}, columns = $columns, "
-        f"delim = {text_of(dialect.delimiter)}, "
+        f"read_csv({literal_paths(file.paths)}, columns = $columns, delim = {text_of(delimiter)}, "
         "auto_detect = false, header = true, quote = '\"', escape = '\"', comment = '', skip = 0, "
         "null_padding = false, ignore_errors = false, strict_mode = true, nullstr = '', "
         f"allow_quoted_nulls = true, hive_partitioning = false, "
@@ -139,105 +137,72 @@ def _csv_table(file: OpenedFile, dialect: _Dialect) -> str:
     )
 
 
-def _check_csv(file: OpenedFile, options: FileOptions) -> _Dialect:
-    """Refuse a file that programs read in different ways; count its rows."""
-    header: tuple[str, ...] = ()
-    delimiter, ends = "", set[bytes]()
-    n_records = n_delimiters = 0
-    for block in _whole_records(file):
-        if not header:
-            record = re.match(rb'(?:[^"\r\n]|"[^"]*")*+', block)
-            first = record[0].decode() if record else ""
-            delimiter = options.delimiter or ("\t" if file.kind == "tsv" else _delimiter_of(first))
-            header = _names(first, delimiter, file.where, is_given=options.delimiter is not None)
-        bare = _without_quoted(block, delimiter.encode(), file.where)
-        ends |= _line_ends(bare)
-        if len(ends) > 1:
-            raise FileFormatError(
-                f"All lines of {file.where} must end in the same way. Got lines that end with "
-                f"{' and with '.join(LINE_ENDS[end] for end in sorted(ends))}. Hint: save the file "
-                "with one kind of line end, and put values that contain a line end in quotes."
-            )
-        if b"\r" in bare:
-            bare = bare.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        letters = np.frombuffer(bare, dtype=np.uint8)
-        feeds = np.flatnonzero(letters == LINE_FEED)
-        n_empty = int((np.diff(feeds, prepend=-1) == 1).sum())
-        if n_empty and len(header) == 1:
-            raise FileFormatError(
-                f"{file.where} has one column and an empty line. It is not clear whether a value "
-                'is missing there. Hint: remove the empty lines, or write "" for a missing value.'
-            )
-        n_records += len(feeds) - n_empty + int(letters[-1] != LINE_FEED)
-        n_delimiters += int(np.count_nonzero(letters == ord(delimiter)))
-    if not header:  # nothing but a byte order mark
-        _names("", delimiter, file.where, is_given=False)
-    if n_delimiters != n_records * (len(header) - 1):
+def _header(file: OpenedFile, options: FileOptions) -> tuple[str, tuple[str, ...]]:
+    """Return the delimiter and the names in the first record."""
+    start = b""
+    for piece in file.text_pieces():
+        start += piece
+        if re.match(rb'(?:[^"\r\n]|"[^"]*")*+[\r\n]', start):
+            break
+    record = re.match(rb'(?:[^"\r\n]|"[^"]*")*+', start)
+    first = record[0].decode() if record else ""
+    delimiter = options.delimiter or ("\t" if file.kind == "tsv" else _delimiter_of(first))
+    return delimiter, _names(first, delimiter, file.where, is_given=options.delimiter is not None)
+
+
+def _count_rows(file: OpenedFile, delimiter: str, n_columns: int) -> int:
+    """Return the number of rows; refuse a file that programs read in different ways.
+
+    Quotes may only begin and end a value. A letter is inside quotes after an odd number of them.
+    """
+    mark, counts, is_open, last = ord(delimiter), Counter[str](), False, ord(delimiter)
+    for piece in file.text_pieces():
+        letters = np.frombuffer(bytes([last]) + piece, np.uint8)
+        is_quote, is_end = letters == QUOTE, (letters == LINE_FEED) | (letters == RETURN)
+        is_inside = np.zeros(len(piece), np.bool_)
+        if is_open or b'"' in piece:
+            is_inside = (np.cumsum(is_quote[1:]) + is_open) % 2 == 1
+            is_open, is_border = bool(is_inside[-1]), is_end | (letters == mark) | is_quote
+            begins = is_quote[1:] & is_inside & ~is_border[:-1]
+            goes_on = is_quote[:-1] & ~is_inside & ~is_border[1:]
+            counts["odd quotes"] += int((begins | goes_on).sum())
+        ends, before = is_end[1:] & ~is_inside, letters[:-1]
+        feeds, returns = ends & (letters[1:] == LINE_FEED), ends & (letters[1:] == RETURN)
+        both = feeds & (before == RETURN)
+        counts["both"] += int(both.sum())
+        counts["feeds"] += int((feeds & ~both).sum())
+        counts["returns"] += int(returns.sum())
+        counts["empty"] += int((ends & is_end[:-1] & ~both).sum())
+        counts["delimiters"] += int(((letters[1:] == mark) & ~is_inside).sum())
+        last = piece[-1]
+    counts["returns"] -= counts["both"]
+    kinds = [name for name in ("both", "feeds", "returns") if counts[name]]
+    n_ends = sum(counts[kind] for kind in kinds)
+    n_records = n_ends - counts["empty"] + (last not in (LINE_FEED, RETURN))
+    if is_open or counts["odd quotes"]:
         raise FileFormatError(
-            f"Every row of {file.where} must have {len(header)} value(s), one for each name in the "
+            f"{file.where} has a quote in the middle of a value, or one that is never closed: "
+            "programs read it in different ways. Hint: put a value that contains quotes in quotes, "
+            'and double those in it, such as "5"" disk".'
+        )
+    if len(kinds) > 1:
+        raise FileFormatError(
+            f"All lines of {file.where} must end in the same way. Got lines that end with "
+            f"{' and with '.join(LINE_ENDS[kind] for kind in kinds)}. Hint: save the file with one "
+            "kind of line end, and put values that contain a line end in quotes."
+        )
+    if counts["empty"] and n_columns == 1:
+        raise FileFormatError(
+            f"{file.where} has one column and an empty line. It is not clear whether a value is "
+            'missing there. Hint: remove the empty lines, or write "" for a missing value.'
+        )
+    if counts["delimiters"] != n_records * (n_columns - 1):
+        raise FileFormatError(
+            f"Every row of {file.where} must have {n_columns} value(s), one for each name in the "
             "header. Hint: look for a row that is cut short, or for a value that contains a "
             "delimiter and is not in quotes."
         )
-    return _Dialect(header, delimiter, n_records - 1)
-
-
-def _whole_records(file: OpenedFile) -> Iterator[bytes]:
-    """Yield the content in blocks that end where a record ends, without a byte order mark."""
-    rest, begun = b"", False
-    for piece in file.text_pieces():
-        block = rest + piece
-        if not begun:
-            block, begun = block.removeprefix(BYTE_ORDER_MARK), True
-        cut = _end_of_records(block)
-        if cut:
-            yield block[:cut]
-        rest = block[cut:]
-        if len(rest) > LONGEST_RECORD:
-            raise FileFormatError(
-                f"{file.where} has a line of more than {LONGEST_RECORD:,} bytes. Hint: check that "
-                "it is a CSV, and look for a quote that is not closed."
-            )
-    if rest:
-        yield rest
-
-
-def _end_of_records(block: bytes) -> int:
-    """Return the end of the last line end that is outside quotes; 0 if there is none."""
-    end, is_open = len(block), block.count(b'"') % 2 if b'"' in block else 0
-    # A carriage return at the very end may be followed by a line feed.
-    while (
-        cut := max(block.rfind(b"\n", 0, end), block.rfind(b"\r", 0, min(end, len(block) - 1))) + 1
-    ):
-        is_open ^= block.count(b'"', cut, end) % 2
-        if not is_open:
-            return cut
-        end = cut - 1
-    return 0
-
-
-def _without_quoted(block: bytes, delimiter: bytes, where: str) -> bytes:
-    """Return records with a letter for each quoted value; refuse a quote anywhere else."""
-    if b'"' not in block:
-        return block
-    beside = re.escape(delimiter) + rb"\r\n"
-    quoted_value = rb'(?<![^%b])"(?:[^"]|"")*+"(?![^%b])' % (beside, beside)
-    bare = re.sub(quoted_value, b"q", block)
-    if b'"' in bare:
-        raise FileFormatError(
-            f"{where} has a quote in the middle of a value, or one that is never closed: programs "
-            "read it in different ways. Hint: put a value that contains quotes in quotes, and "
-            'double those in it, such as "5"" disk".'
-        )
-    return bare
-
-
-def _line_ends(bare: bytes) -> set[bytes]:
-    """Return the kinds of line ends that occur."""
-    if b"\r" not in bare:
-        return {b"\n"} if b"\n" in bare else set()
-    both = bare.count(b"\r\n")
-    counts = {b"\r\n": both, b"\n": bare.count(b"\n") - both, b"\r": bare.count(b"\r") - both}
-    return {end for end, n in counts.items() if n}
+    return n_records - 1
 
 
 def _delimiter_of(header: str) -> str:
@@ -277,16 +242,6 @@ def _names(text: str, delimiter: str, where: str, *, is_given: bool) -> tuple[st
 
 # ------------------------------------------------------------------ JSON
 
-# DuckDB reads a number as a double and writes 1.50 as 1.5, and -0 as 0, but it does not change
-# strings. So while DuckDB splits rows into columns, every number becomes a string that begins with
-# a mark, and every string gets a mark at its end. Afterwards the marks show which is which.
-MARK = "|"
-STRING_OR_NUMBER = r'"((?:[^"\\]|\\.)*)"|(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)'
-MARKED = f"regexp_replace(json, {text_of(STRING_OR_NUMBER)}, '\"\\1{MARK}\\2\"', 'g')"
-# In lists and objects, a quote inside a string follows a backslash, so it never matches these.
-MARKED_NUMBER = r'([\[,:])"[|]([-+.eE0-9]+)"'
-END_OF_MARKED_STRING = r'[|]"([],:}])'
-
 
 def _json_reader(connection: Any, files: Sequence[OpenedFile], paths: Sequence[Path]) -> Reader:
     """Read the keys of all objects; refuse a file that is not one object per case."""
@@ -308,36 +263,12 @@ def _json_reader(connection: Any, files: Sequence[OpenedFile], paths: Sequence[P
             rows = connection.execute(f"SELECT json FROM {objects} LIMIT 2").fetchall()
             _check_row_wise([row for (row,) in rows], where)
 
-    def sql(names: Sequence[str] | None, numbers: Sequence[str]) -> str:
+    def sql(names: Sequence[str] | None) -> str:
         wanted = keys if names is None else tuple(dict.fromkeys(names))
-        kept = [name for name in wanted if name not in numbers]
-        listed = ", ".join(
-            f"{_unmarked(name) if name in kept else f'plain.{quoted(name)}'} AS {quoted(name)}"
-            for name in wanted
-        )
-        plain = _texts("json", [name for name in wanted if name in numbers])
-        marked = _texts(MARKED, [name + MARK for name in kept])
-        return f"SELECT {listed} FROM (SELECT {plain} AS plain, {marked} AS kept FROM {objects})"
+        texts = text_of(json.dumps(dict.fromkeys(wanted, "VARCHAR")))
+        return f"SELECT unnest(json_transform(json, {texts})) FROM {objects}"
 
     return Reader(sql=sql)
-
-
-def _texts(row: str, names: Sequence[str]) -> str:
-    """Return an SQL struct of some values of an object, as text."""
-    if not names:
-        return "NULL"
-    return f"json_transform({row}, {text_of(json.dumps(dict.fromkeys(names, 'VARCHAR')))})"
-
-
-def _unmarked(name: str) -> str:
-    """Return an SQL expression for a column's text without the marks."""
-    text = f"kept.{quoted(name + MARK)}"
-    numbers = f"regexp_replace({text}, {text_of(MARKED_NUMBER)}, '\\1\\2', 'g')"
-    nested = f"regexp_replace({numbers}, {text_of(END_OF_MARKED_STRING)}, '\"\\1', 'g')"
-    return (
-        f"CASE WHEN ends_with({text}, '{MARK}') THEN {text}[:-2] "
-        f"WHEN starts_with({text}, '{MARK}') THEN {text}[2:] ELSE {nested} END"
-    )
 
 
 def _layout(file: OpenedFile) -> str:
@@ -388,13 +319,12 @@ def _check_one_schema(connection: Any, paths: Sequence[Path], where: str) -> Non
 
     DuckDB would use only the columns of the first file, and rename the second of two columns.
     """
-    parquet = require_extra("pyarrow.parquet", "frames", "Reading Parquet")
     folder = os.path.commonpath([path.parent for path in paths])
     first: list[tuple[str, str]] = []
     for path in paths:
         name = where if len(paths) == 1 else path.relative_to(folder).as_posix()
         with explained_errors(name, "read as parquet", [path]):
-            names = parquet.read_schema(path).names
+            names = pq.read_schema(path).names
             check_distinct_names(names, name)
             query = f"FROM read_parquet({literal_paths([path])}, hive_partitioning = false)"
             schema = list(zip(names, map(str, connection.sql(query).types), strict=True))
@@ -405,3 +335,132 @@ def _check_one_schema(connection: Any, paths: Sequence[Path], where: str) -> Non
                 f"{paths[0].relative_to(folder).as_posix()}. Hint: files that are read together "
                 "must have the same columns, in the same order and types."
             )
+
+
+# ------------------------------------------------------------------ npz
+
+
+class Archive:
+    """The arrays of an npz file; a matrix becomes one column per column, numbered from 0.
+
+    Nothing in an archive is ever executed, and only the arrays that are asked for are unpacked.
+
+    Attributes
+    ----------
+    types : dict from str to str
+        The DuckDB type of each column, or of one like it.
+    numbered : frozenset of str
+        The columns of matrices, which have positions but no names.
+    halves : frozenset of str
+        The columns in half precision, which DuckDB lacks: they are read in single precision.
+    """
+
+    def __init__(self, file: OpenedFile) -> None:
+        self._where, self._path = file.where, file.paths[0]
+        with self._explained_errors(), self._path.open("rb") as opened:
+            self._heads = _heads(opened)
+        numbered = {name: _numbered(name, shape) for name, (shape, _) in self._heads.items()}
+        found = [pair for columns in numbered.values() for pair in columns]
+        hint = "the columns of a matrix are numbered, p_0, p_1 and so on; give every array a "
+        check_distinct_names((name for name, _ in found), self._where, f"{hint}distinct name")
+        self._places, self._unpacked = dict(found), dict[str, AnyArray]()
+        self.types = {name: _duckdb_type(self._heads[of][1]) for name, (of, _) in found}
+        matrices = (columns for columns in numbered.values() if len(columns) > 1)
+        self.numbered = frozenset(name for columns in matrices for name, _ in columns)
+        halves = (name for name, (of, _) in found if self._heads[of][1] == np.float16)
+        self.halves = frozenset(halves)
+
+    def column(self, name: str) -> AnyArray:
+        """Return a column; its array is unpacked once."""
+        of, place = self._places[name]
+        if of not in self._unpacked:
+            with self._explained_errors(), np.load(self._path, allow_pickle=False) as archive:
+                self._unpacked[of] = _plain_array(archive[f"{of}.npy"])
+        array = self._unpacked[of]
+        return array.reshape(len(array)) if place is None else array[:, place]
+
+    def table(self, names: Sequence[str]) -> Any:
+        """Return some columns as a table of Arrow."""
+        columns = {name: self.column(name) for name in dict.fromkeys(names)}
+        if len({len(array) for array in columns.values()}) > 1:
+            got = ", ".join(f"{name}: {len(array)}" for name, array in columns.items())
+            raise FileFormatError(
+                f"The arrays read from {self._where} must all have one row per case. Got rows "
+                f"{got}."
+            )
+        with self._explained_errors():
+            return pa.table({name: pa.array(array) for name, array in columns.items()})
+
+    def n_rows(self, name: str) -> int:
+        """Return the number of rows of a column, without unpacking it."""
+        return self._heads[self._places[name][0]][0][0]
+
+    def classes_of(self, n_columns: int) -> tuple[str, ...] | None:
+        """Return the classes of a matrix, if the file lists as many beside it."""
+        lists = [self.column(name) for name in self.types if name.lower() in CLASS_LISTS]
+        found = {tuple(str(value) for value in one) for one in lists if len(one) == n_columns}
+        if len(found) > 1:
+            raise FileFormatError(
+                f"{self._where} lists the classes of {n_columns} columns in more than one way. "
+                "Hint: keep one list, or name the class of each column, in order (--classes)."
+            )
+        return next(iter(found), None)
+
+    @contextmanager
+    def _explained_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except DAMAGE as error:
+            reason = str(error).splitlines()[0].strip(". ") if str(error) else "it is damaged"
+            raise FileFormatError(f"{self._where} could not be read as npz: {reason}.") from error
+
+
+def _heads(file: BinaryIO) -> dict[str, Head]:
+    """Return the shape and the type of each array of an archive, without unpacking it."""
+    start = file.read(6)
+    file.seek(0)
+    if start.startswith(b"\x93NUMPY"):
+        raise ValueError("it holds a single array without a name")
+    if not start.startswith(b"PK"):
+        raise ValueError("it is not an archive")
+    with zipfile.ZipFile(file) as archive:
+        members = [name for name in archive.namelist() if name.endswith(".npy")]
+        heads = {name.removesuffix(".npy"): _head(archive, name) for name in members}
+    if len(heads) < len(members):
+        raise ValueError("it holds two arrays with the same name")
+    return heads
+
+
+def _head(archive: zipfile.ZipFile, member: str) -> Head:
+    with archive.open(member) as stream:
+        if np.lib.format.read_magic(stream) == (1, 0):
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        else:
+            shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+    if dtype.hasobject:
+        raise ValueError(f"{member} holds Python objects (pickles), which are never loaded")
+    return shape, dtype
+
+
+def _plain_array(array: AnyArray) -> AnyArray:
+    """Return an array in a type that Arrow and DuckDB have."""
+    if array.dtype.kind == "S":
+        return np.char.decode(array, "utf-8")
+    if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
+        return array.astype(np.float32 if array.dtype == np.float16 else np.float64)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _duckdb_type(kind: Any) -> str:
+    if kind.kind in "SU":
+        return "VARCHAR"
+    return "DOUBLE" if kind.kind in "biufM" else str(kind)
+
+
+def _numbered(name: str, shape: tuple[int, ...]) -> list[tuple[str, tuple[str, int | None]]]:
+    """Return an array as a column, or a matrix as several: their names, and where they are."""
+    if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
+        return [(name, (name, None))]
+    prefix = "p" if name.lower() in MATRICES else name
+    n_columns = shape[1] if len(shape) == 2 else 0
+    return [(f"{prefix}_{i}", (name, i)) for i in range(n_columns)]

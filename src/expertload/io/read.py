@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from expertload._blocks import blocks
 from expertload._labels import (
     class_key,
     match_by_order,
@@ -20,7 +19,6 @@ from expertload._labels import (
 from expertload._typing import FloatArray, IntArray
 from expertload.cases import Cases
 from expertload.exceptions import FileFormatError
-from expertload.io.arrays import Progress, Source, Table
 from expertload.io.columns import (
     ColumnNames,
     Columns,
@@ -30,7 +28,7 @@ from expertload.io.columns import (
     find_role,
 )
 from expertload.io.files import FileOptions
-from expertload.io.source import open_source
+from expertload.io.source import Progress, Source, Table, open_source
 from expertload.io.table import (
     Identity,
     PredictionsTable,
@@ -150,6 +148,7 @@ def read_predictions(
         numbered=source.numbered,
         values_of=lambda label: _distinct(source, label),
     )
+    columns = replace(columns, is_half=not source.halves.isdisjoint(columns.probabilities))
     rows = find_identity(source.columns, wanted, columns.all, source.where)
     _check_expert(source.where, columns, rows)
     stated = source.beside(_stated(source.columns, given, columns, source.where), columns.all[0])
@@ -312,7 +311,7 @@ def _arrays_from(
     if columns.correct is not None:
         arrays["correct"] = grades_from(found[columns.correct], columns.correct, where)
     if columns.label is not None:
-        labels = _Labels.from_codes(codes[columns.label], columns.label, where)
+        labels = _named(codes[columns.label], columns.label, where)
         arrays["target"] = _by_name(labels)
         if columns.prediction is None:
             arrays |= _predictions(where, columns, found, labels, listed)
@@ -320,52 +319,34 @@ def _arrays_from(
                 classes = arrays["labels"].tolist()
                 check_predictions(codes[stated], stated, classes, arrays["y_proba"], where)
             return arrays
-        guesses = _Labels.from_codes(codes[columns.prediction], columns.prediction, where)
-        given, guessed = class_numbers(labels.names, guesses.names, where)
+        guesses = _named(codes[columns.prediction], columns.prediction, where)
+        given, guessed = class_numbers(labels.values.tolist(), guesses.values.tolist(), where)
         arrays["correct"] = given[labels.codes] == guessed[guesses.codes]
     return arrays
 
 
-class _Labels(NamedTuple):
-    """The distinct labels as text, and the index of each case's label."""
-
-    names: list[str]
-    codes: IntArray
-
-    @classmethod
-    def from_codes(cls, coded: Coded, column: str, where: str) -> _Labels:
-        names = names_from(coded.values)
-        if any(name is None for name in names):
-            check_present(names[coded.codes], column, where)  # raises, and names the row
-        return cls(names.tolist(), coded.codes)
-
-    def first_rows(self) -> dict[str, int]:
-        """Return the first row of each label, counted from 1."""
-        first = np.zeros(len(self.names), dtype=np.int64)
-        for rows in blocks(len(self.codes)):
-            own = np.zeros_like(first)
-            # An assignment keeps the last value for an index, so rows are assigned in reverse.
-            own[self.codes[rows][::-1]] = np.arange(rows.stop, rows.start, -1)
-            first = np.where(first == 0, own, first)
-            if first.all():
-                break
-        return dict(zip(self.names, first.tolist(), strict=True))
+def _named(coded: Coded, column: str, where: str) -> Coded:
+    """Return labels as text; refuse missing ones."""
+    names = names_from(coded.values)
+    if any(name is None for name in names):
+        check_present(names[coded.codes], column, where)  # raises, and names the row
+    return Coded(names, coded.codes)
 
 
 def _predictions(
-    where: str, columns: Columns, found: Table, given: _Labels, listed: Sequence[str] | None
+    where: str, columns: Columns, found: Table, given: Coded, listed: Sequence[str] | None
 ) -> dict[str, Any]:
     """Return labels and probabilities, matched; a single column becomes two."""
     wording = file_wording(where, columns.label)
-    rows, taken = given.first_rows(), columns.probabilities
-    is_listed = columns.is_numbered and listed is not None and _names_all(listed, rows)
+    names, taken = given.values.tolist(), columns.probabilities
+    is_listed = columns.is_numbered and listed is not None and _names_all(listed, names)
     if columns.is_numbered and not is_listed:
-        match = match_by_order(rows, len(taken), wording)
+        match = match_by_order(names, len(taken), wording)
     elif is_listed:
-        match = match_columns(rows, taken, listed or (), wording)
+        match = match_columns(names, taken, listed or (), wording)
     else:
-        match = match_columns(rows, taken, columns.classes, wording)
-    numbers = [match.place[name] for name in given.names]
+        match = match_columns(names, taken, columns.classes, wording)
+    numbers = [match.place[name] for name in names]
     place = np.array(numbers, dtype=np.min_scalar_type(len(match.classes)))
     lone: dict[int | None, tuple[str | None, ...]] = {
         None: columns.probabilities,
@@ -394,7 +375,7 @@ def _names_all(listed: Sequence[str], labels: Iterable[str]) -> bool:
     return {class_key(label) for label in labels} <= {class_key(name) for name in listed}
 
 
-def _by_name(labels: _Labels) -> IntArray:
-    keys = [class_key(name) for name in labels.names]
+def _by_name(labels: Coded) -> IntArray:
+    keys = [class_key(name) for name in labels.values]
     number = {key: i for i, key in enumerate(sorted(set(keys)))}
     return np.array([number[key] for key in keys], np.min_scalar_type(len(keys)))[labels.codes]

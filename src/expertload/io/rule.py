@@ -46,8 +46,6 @@ class Rule:
         The columns to read, with probabilities in the order of the policy's classes.
     language : InFrames or InSQL
         What expressions are written in.
-    tolerance : float
-        How far the sum of a row may be from one.
     groups_as_text : bool
         Whether groups are compared as text; otherwise they are whole numbers.
     """
@@ -55,20 +53,7 @@ class Rule:
     policy: Policy
     columns: Columns
     language: Any
-    tolerance: float
     groups_as_text: bool = True
-
-    @classmethod
-    def of(cls, policy: Policy, columns: Columns, language: Any, *, groups_as_text: bool) -> Rule:
-        """Return the rule for columns in single or double precision."""
-        tolerance = sum_tolerance(len(columns.probabilities), is_normalized=columns.is_normalized)
-        return cls(
-            policy=policy,
-            columns=columns,
-            language=language,
-            tolerance=tolerance,
-            groups_as_text=groups_as_text,
-        )
 
     @property
     def labels(self) -> tuple[Any, ...]:
@@ -155,8 +140,8 @@ class Rule:
     def _sums_to_one(self) -> Any:
         if len(self._given) == 1:
             return self.language.is_finite(self._given[0])
-        off = added_up(self._given) - 1
-        return self.language.all(off >= -self.tolerance, off <= self.tolerance)
+        off, tolerance = added_up(self._given) - 1, sum_tolerance(self.columns)
+        return self.language.all(off >= -tolerance, off <= tolerance)
 
     @property
     def _reason(self) -> Any:
@@ -224,7 +209,7 @@ def decided_frame(frame: Any, policy: Policy, columns: Columns, keep: tuple[str,
     for name in columns.numbers:
         check_number(schema, name)
     by_text = columns.group is None or _has_groups_as_text(policy, columns.group, schema)
-    rule = Rule.of(policy, columns, InFrames, groups_as_text=by_text)
+    rule = Rule(policy=policy, columns=columns, language=InFrames, groups_as_text=by_text)
     exact = [name for name in columns.numbers if not schema[name].is_float()]
     made = {name: nw.col(name).cast(nw.Float64) for name in exact if name not in keep}
     for step in (made, rule.checked(), rule.explained(), rule.answered(), rule.decided()):

@@ -8,36 +8,24 @@ text until numbers are requested. A file that breaks a rule is refused.
 from __future__ import annotations
 
 import os
-import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from expertload._check import require_extra
-from expertload._typing import BoolArray
+from expertload._typing import AnyArray, BoolArray
 from expertload.exceptions import FileFormatError
-from expertload.io.arrays import (
-    BATCH,
-    Batch,
-    NpzSource,
-    Progress,
-    Source,
-    Table,
-    coded_column,
-    joined,
-    to_numpy,
-)
 from expertload.io.engine import (
+    Judgements,
     Part,
     check_query,
     connect,
     connect_to,
     exact_number,
     explained_errors,
-    is_known_to_parquet,
     lock,
     number_in_text,
     parts_of,
@@ -45,16 +33,24 @@ from expertload.io.engine import (
     why_refused,
 )
 from expertload.io.files import FileOptions, OpenedFile, resolve_file, resolve_files
-from expertload.io.formats import Reader, check_distinct_names, reader_of
-from expertload.io.judgements import Judgements
+from expertload.io.formats import Archive, Reader, check_distinct_names, reader_of
 from expertload.io.values import Coded
 
-QUERY_SECONDS = 3_600.0
+Table = dict[str, AnyArray]
+Batch = dict[str, Any]  # pyarrow arrays, for which the type checker has no types
+Progress = Callable[[int, int | None], None]
+
+BATCH = 100_000
 # Types that numpy has too; other types become text as DuckDB writes it, or doubles.
 PLAIN = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
     *("FLOAT", "DOUBLE", "BOOLEAN", "VARCHAR", "DATE", "TIMESTAMP"),
 }
+# Types that Parquet lacks, also in lists and structs.
+NOT_IN_PARQUET = (
+    *("HUGEINT", "BIGNUM", "UUID", "ENUM", "BIT", "INTERVAL", "UNION", "TIME WITH TIME ZONE"),
+    *("VARIANT", "GEOMETRY"),
+)
 
 
 def open_source(
@@ -72,14 +68,12 @@ def open_source(
         raise FileFormatError(
             f"{file.where} is a database. Hint: select the rows to read with --query 'SELECT ...'."
         )
-    if file.kind != "npz":
-        return TableSource(file, options, progress)
-    if options.query is not None:
+    if file.kind == "npz" and options.query is not None:
         raise FileFormatError(
             f"A query cannot read {file.where}, because an npz file is not a table. Hint: leave "
             "out --query, or save the arrays as Parquet."
         )
-    return NpzSource(file)
+    return Source(file, options, progress)
 
 
 def scan(paths: list[str], options: FileOptions, settings: Mapping[str, str]) -> Any:
@@ -108,54 +102,74 @@ def scan(paths: list[str], options: FileOptions, settings: Mapping[str, str]) ->
         return connection.sql(query)
 
 
-class TableSource(Source):
-    """The columns of a table that DuckDB reads."""
+class Source:
+    """Columns of cases that are read on request, by DuckDB.
+
+    Attributes
+    ----------
+    where : str
+        The file's name, for messages.
+    columns : list of str
+        The names of the columns.
+    types : dict from str to str
+        The DuckDB type of each column; `VARCHAR` for text.
+    numbered : frozenset of str
+        The columns of a matrix or list, which have positions but no names.
+    nested : frozenset of str
+        The columns of the file that hold several numbers per case, and were split.
+    n_rows : int or None
+        The number of rows, if it is known without reading them.
+    halves : frozenset of str
+        The columns whose numbers were in half precision.
+    """
 
     def __init__(
         self, file: OpenedFile, options: FileOptions, progress: Progress | None = None
     ) -> None:
-        require_extra("pyarrow", "frames", "Reading files of predictions")
         self.where, self._file, self._decimal = file.where, file, options.decimal
-        self._progress = progress
-        self._is_database, self._has_query = file.kind == "database", options.query is not None
+        self._progress, self._is_database = progress, file.kind == "database"
+        self._archive = Archive(file) if file.kind == "npz" else None
+        self.halves = frozenset() if self._archive is None else self._archive.halves
         with self._explained_errors():
             self._connection = connect_to(file.paths[0]) if self._is_database else connect()
-        self._reader = Reader.of("")
-        if not self._is_database:
+        self._reader = Reader.of("arrays")
+        if self._archive is None and not self._is_database:
             self._reader = reader_of(self._connection, [file], options)
         self.n_rows = self._counted() if file.kind == "parquet" else self._reader.n_rows
         if options.query is not None:
             self._put(check_query(options.query, self.where))
         self._parts: dict[str, Part] = {}
         self._judged: dict[str, Judgements] = {}
-        self._portable: frozenset[str] = frozenset()
+        self.numbered: frozenset[str] = frozenset()
+        self.nested: frozenset[str] = frozenset()
         self._describe()
+        self._find_judgements()
 
     def _describe(self) -> None:
         """Find the columns and their types; columns of several numbers per case are split."""
         if self._reader.columns is not None:
-            self.columns = list(self._reader.columns)
-            self.types = dict.fromkeys(self.columns, "VARCHAR")
-            self._find_judgements()
+            self.types = dict.fromkeys(self._reader.columns, "VARCHAR")
+            self.columns = list(self.types)
+            return
+        if self._archive is not None:
+            self.types, self.numbered = self._archive.types, self._archive.numbered
+            self.columns = list(self.types)
             return
         with self._explained_errors():
             found = self._reader.relation(self._connection)
         kinds = dict(zip(found.columns, found.types, strict=True))
         self._parts = {part.name: part for part in parts_of(kinds, self._length)}
-        self._portable = frozenset(name for name in kinds if is_known_to_parquet(kinds[name]))
         self.nested = frozenset(part.column for part in self._parts.values())
         self.numbered = frozenset(name for name, part in self._parts.items() if part.is_place)
         self.columns = [*(name for name in kinds if name not in self.nested), *self._parts]
         self.types = {name: str(kind) for name, kind in kinds.items()}
         self.types |= {name: part.type for name, part in self._parts.items()}
-        self._find_judgements()
 
     def _find_judgements(self) -> None:
         """Give each class in a column of judgements a column of its own."""
         for judged in Judgements.among(self.types):
             with self._explained_errors():
-                cursor = self._connection.cursor()
-                table = self._reader.sql([judged.column], [judged.column])
+                cursor, table = self._cursor([judged.column]), self._reader.sql([judged.column])
                 found = judged.classes(cursor, table, self._reader.parameters)
             if found:
                 self._judged[judged.column] = judged
@@ -171,6 +185,22 @@ class TableSource(Source):
                 part = self._judged[column].part(of)
                 self._parts[part.name], self.types[part.name] = part, part.type
                 self.columns.append(part.name)
+
+    def classes_of(self, n_columns: int) -> tuple[str, ...] | None:
+        """Return the classes of a matrix, if the file lists as many beside it."""
+        return None if self._archive is None else self._archive.classes_of(n_columns)
+
+    def beside(self, name: str | None, other: str) -> str | None:
+        """Return a column if it exists and has as many rows as another one."""
+        if name is None or self._archive is None:
+            return name
+        return name if self._archive.n_rows(name) == self._archive.n_rows(other) else None
+
+    # ------------------------------------------------------------------ reading
+
+    def read(self, names: Sequence[str], numbers: Sequence[str] = ()) -> Table:
+        """Return some columns whole; text in those of numbers as numbers, if all of it is."""
+        return self.read_coded(names, numbers, ())[0]
 
     def read_coded(
         self, names: Sequence[str], numbers: Sequence[str], coded: Sequence[str]
@@ -190,7 +220,7 @@ class TableSource(Source):
             table = {name: to_numpy(joined(parts.pop(name))) for name in names}
         for name in numbers:
             if name in table and table[name].dtype.kind == "O":
-                self.check_spelled(name, np.array([value is None for value in table[name]]))
+                self._check_spelled(name, table[name])
         return table, {name: coded_column(codes.pop(name)) for name in coded}
 
     def batches(
@@ -201,14 +231,20 @@ class TableSource(Source):
         size: int = BATCH,
         typed: Sequence[str] = (),
     ) -> Iterator[tuple[Batch, Batch]]:
-        """Yield Arrow arrays; that no row was lost is known at the end."""
+        """Yield Arrow arrays with this many rows: some columns unchanged, some as numbers.
+
+        Text in numeric columns is converted to numbers; a value that is not a number is missing.
+        Values without a numpy type (decimals, times with a zone, lists) are converted to text,
+        except in the columns `typed`, if Parquet has a type for them. That no row was lost is known
+        at the end.
+        """
         self._check_whole(numbers)
-        own = {name: quoted(name) for name in typed if name in self._portable}
+        portable = [n for n in typed if not any(kind in self.types[n] for kind in NOT_IN_PARQUET)]
+        own = {name: quoted(name) for name in portable if name not in self._parts}
         plain = [own.get(name) or self._expression(name, False) for name in names]
         wanted = [*plain, *(self._expression(name, True) for name in numbers)]
-        only_numbers = [name for name in numbers if name not in names]
         n_rows = 0
-        for batch in self._select(wanted, [*names, *numbers], size, numbers=only_numbers):
+        for batch in self._select(wanted, [*names, *numbers], size):
             n_rows += len(batch)
             if self._progress is not None:
                 self._progress(n_rows, self.n_rows)
@@ -219,39 +255,19 @@ class TableSource(Source):
             )
         self._check_rows(n_rows)
 
-    def check_spelled(self, name: str, is_none: BoolArray, first_row: int = 1) -> None:
-        """Refuse what is not a number, and quote it; missing values are reported elsewhere.
-
-        `is_none` marks the rows, from `first_row` on, in which no number was found. A list whose
-        length differs from the first one is refused too.
-        """
-        limit = f" LIMIT {len(is_none)} OFFSET {first_row - 1}"
-        if name in self._parts:
-            self._check_lengths(self._parts[name], limit, first_row)
+    def _check_spelled(self, name: str, values: AnyArray) -> None:
+        """Refuse what is not a number, and quote it; missing values are reported elsewhere."""
         if self.types[name] in PLAIN - {"VARCHAR"}:
             return
-        texts = self._select([self._expression(name, False)], [name], BATCH, limit)
+        texts = self._select([self._expression(name, False)], [name], BATCH)
         written = to_numpy(joined([batch.column(0) for batch in texts]))
-        for i in np.flatnonzero(is_none):
-            if written[i] is not None:
-                wanted, hint = why_refused(name, written[i], self._file.kind)
-                text = written[i] if len(written[i]) <= 60 else written[i][:57] + "..."
+        for row, (value, text) in enumerate(zip(values, written, strict=True), 1):
+            if value is None and text is not None:
+                wanted, hint = why_refused(name, text, self._file.kind)
+                shown = text if len(text) <= 60 else text[:57] + "..."
                 raise FileFormatError(
-                    f"The column '{name}' of {self.where} {wanted}. Got {text!r} in row "
-                    f"{first_row + i}.{hint}"
-                )
-
-    def _check_lengths(self, part: Part, limit: str, first_row: int) -> None:
-        if part.length is None:
-            return
-        found = self._select([f"len({quoted(part.column)})"], [part.column], BATCH, limit)
-        lengths = [length for batch in found for length in batch.column(0).to_pylist()]
-        for row, length in enumerate(lengths, first_row):
-            if length not in (None, part.length):
-                raise FileFormatError(
-                    f"The lists in the column '{part.column}' of {self.where} must have the same "
-                    f"length. Got {length} number(s) in row {row}, and {part.length} in the first "
-                    "list. Hint: give every case one number per class."
+                    f"The column '{name}' of {self.where} {wanted}. Got {shown!r} in row {row}."
+                    f"{hint}"
                 )
 
     def _check_whole(self, numbers: Sequence[str]) -> None:
@@ -271,38 +287,27 @@ class TableSource(Source):
         wanted: Sequence[str],
         names: Sequence[str],
         size: int,
-        limit: str = "",
-        numbers: Sequence[str] = (),
     ) -> Iterator[Any]:
         # The results are numbered, because a repeated expression would be merged into one column.
         listed = ", ".join(f"{what} AS c{i}" for i, what in enumerate(wanted))
         whole = [self._parts[name].column if name in self._parts else name for name in names]
-        plain = [one for one, name in zip(whole, names, strict=True) if name in numbers]
-        kept = [name for name in names if name not in numbers]
-        source = self._reader.sql(whole, [name for name in plain if name not in kept])
-        query = f"SELECT {listed} FROM ({source}){limit}"
-        cursor = self._connection.cursor()  # a new one: another query may still be in progress
-        with self._limited(cursor):
+        query = f"SELECT {listed} FROM ({self._reader.sql(whole)})"
+        with self._explained_errors():
+            cursor = self._cursor(whole)
+            reader = self._reader.relation(cursor, query).to_arrow_reader(size)
+        while True:
             with self._explained_errors():
-                reader = self._reader.relation(cursor, query).to_arrow_reader(size)
-            while True:
-                with self._explained_errors():
-                    batch = next(reader, None)
-                if batch is None:
-                    return
-                yield batch
+                batch = next(reader, None)
+            if batch is None:
+                return
+            yield batch
 
-    @contextmanager
-    def _limited(self, cursor: Any) -> Iterator[None]:
-        """Interrupt a query of the user that takes too long: some never end."""
-        timer = threading.Timer(QUERY_SECONDS, cursor.interrupt)
-        timer.daemon = True
-        if self._has_query:
-            timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
+    def _cursor(self, names: Sequence[str]) -> Any:
+        """Return a new cursor, because another query may still be in progress."""
+        cursor = self._connection.cursor()
+        if self._archive is not None:
+            cursor.register("arrays", self._archive.table(names))
+        return cursor
 
     def _expression(self, name: str, is_number: bool) -> str:
         kind = self.types[name]
@@ -332,14 +337,14 @@ class TableSource(Source):
     def _length(self, column: str) -> int | None:
         """Return the length of the first list in a column; None if the column has no list."""
         list_ = quoted(column)
-        query = f"SELECT len({list_}) FROM ({self._reader.sql(None, ())}) WHERE {list_} IS NOT NULL"
+        query = f"SELECT len({list_}) FROM ({self._reader.sql(None)}) WHERE {list_} IS NOT NULL"
         with self._explained_errors():
             row = self._connection.execute(f"{query} LIMIT 1").fetchone()
         return None if row is None else int(row[0])
 
     def _counted(self) -> int:
         with self._explained_errors():
-            query = f"SELECT count(*) FROM ({self._reader.sql(None, ())})"
+            query = f"SELECT count(*) FROM ({self._reader.sql(None)})"
             rows = self._connection.execute(query, self._reader.parameters).fetchall()
         return int(rows[0][0])
 
@@ -353,3 +358,68 @@ class TableSource(Source):
     def _explained_errors(self) -> AbstractContextManager[None]:
         what = "queried" if self._is_database else f"read as {self._file.kind}"
         return explained_errors(self.where, what, self._file.paths)
+
+
+# ------------------------------------------------------------------ Arrow and numpy
+
+
+def to_numpy(values: Any) -> AnyArray:
+    """Return Arrow values as a numpy array; of objects, with None, if some are missing.
+
+    Arrow's own conversion imports pandas if it is installed, which takes longer than reading a
+    small file. So it is used only for dates, which cannot be converted in another way.
+    """
+    kind = str(values.type)
+    if values.null_count == 0 and kind.endswith(("int8", "int16", "int32", "int64")):
+        return _numbers(values)
+    if values.null_count == 0 and kind in ("float", "double"):
+        return _numbers(values)
+    if kind.startswith(("date", "timestamp")):
+        moments = np.asarray(values.to_numpy(zero_copy_only=False))
+        if values.null_count == 0:
+            return moments
+        listed = moments.astype(object)  # Python's own type ends at the year 9999
+        listed[np.isnat(moments)] = None
+        return listed
+    is_boolean = values.null_count == 0 and kind == "bool"
+    listed = np.empty(len(values), dtype=bool if is_boolean else object)
+    listed[:] = values.to_pylist()
+    return listed
+
+
+def _numbers(values: Any) -> AnyArray:
+    parts = [np.from_dlpack(chunk) for chunk in getattr(values, "chunks", [values])]
+    return np.concatenate(parts) if len(parts) != 1 else parts[0]
+
+
+def from_numpy(values: AnyArray, is_known: BoolArray | None = None) -> Any:
+    """Return numpy numbers or booleans as an Arrow array, without importing pandas."""
+    letters = np.ascontiguousarray(values)
+    if values.dtype == np.bool_:
+        letters = np.packbits(letters, bitorder="little")
+    known = None
+    if is_known is not None and not is_known.all():
+        known = pa.py_buffer(np.packbits(is_known, bitorder="little"))
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [known, pa.py_buffer(letters)])
+
+
+def joined(parts: list[Any]) -> Any:
+    """Return the parts of a column as one chunked array."""
+    return pa.chunked_array(parts) if parts else pa.array([], pa.string())
+
+
+def coded_column(parts: list[Any]) -> Coded:
+    """Return a column from its dictionary-encoded parts; None is one more value if some miss."""
+    if not parts:
+        return Coded(np.empty(0, dtype=object), np.empty(0, dtype=np.int64))
+    chunks = joined(parts).unify_dictionaries().chunks
+    values, has_missing = to_numpy(chunks[0].dictionary), any(part.null_count for part in parts)
+    n_values, kind = len(values), np.min_scalar_type(len(values))
+    if has_missing:
+        values = np.append(values.astype(object), [None])
+    indices = (
+        chunk.indices.fill_null(n_values) if has_missing else chunk.indices for chunk in chunks
+    )
+    codes = [to_numpy(part).astype(kind) for part in indices]
+    return Coded(values, np.concatenate(codes))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
-from expertload._check import check_option, require_extra
+from expertload._check import check_option
 from expertload.exceptions import ParameterError
 from expertload.io.columns import ColumnNames
 from expertload.io.policy_columns import (
@@ -15,6 +15,7 @@ from expertload.io.policy_columns import (
     has_numbered_groups,
     policy_columns,
 )
+from expertload.io.rule import LARGEST, Rule, check_decidable
 from expertload.operating_point import CertifiedGroups, Origin
 
 Dialect = Literal["bigquery", "duckdb", "postgres", "snowflake", "spark"]
@@ -79,9 +80,6 @@ def policy_sql(
     >>> print(policy_sql(policy, keep=["id"]).splitlines()[-2])
     SELECT "id", "_accepted" AS "accepted", "_confidence" AS "confidence", "_why" AS "why"
     """
-    require_extra("narwhals", "frames", "policy_sql")
-    from expertload.io.rule import Rule, check_decidable
-
     check_option(dialect, get_args(Dialect), "dialect")
     for name in keep:
         if name in ADDED:
@@ -92,7 +90,8 @@ def policy_sql(
     columns = policy_columns(available, policy.origin, given, "the table", by_group=by_group)
     check_decidable(policy, columns, "the table")
     say = InSQL(SPELLINGS[dialect])
-    rule = Rule.of(policy, columns, say, groups_as_text=not has_numbered_groups(policy))
+    by_text = not has_numbered_groups(policy)
+    rule = Rule(policy=policy, columns=columns, language=say, groups_as_text=by_text)
     kept = list(dict.fromkeys([*keep, *([columns.group] if columns.group else [])]))
     steps = {
         "numbers": {name: say.cast(name) for name in columns.numbers if name not in kept},
@@ -213,8 +212,6 @@ class InSQL:
 
     def is_finite(self, value: _Text) -> _Text:
         """Whether a value is neither infinite nor NaN."""
-        from expertload.io.rule import LARGEST
-
         return self.all(value >= -LARGEST, value <= LARGEST)
 
     def greatest(self, *values: _Text) -> _Text:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any, NamedTuple
@@ -44,7 +45,6 @@ from expertload.io.columns import Columns, shortened
 NOT_ONE = "if a column is not a probability, name those that are (--probabilities)"
 # The largest rounding error per class, for probabilities rounded to two digits.
 ROUNDED_BY, ROUNDED_AT_MOST = 0.005, 0.1
-REMOVE = "remove the cases without a value"
 # Standard errors below chance; a classifier without skill falls there once in a billion times.
 UNLIKELY = 6
 MANY = 30
@@ -61,15 +61,15 @@ class Coded(NamedTuple):
 # ------------------------------------------------------------------ one column
 
 
-def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) -> FloatArray:
+def numbers_from(values: AnyArray, column: str, where: str) -> FloatArray:
     """Return a column as finite numbers; raise an error that names the first bad row."""
     if values.dtype.kind in "fiub":
         if values.dtype.kind in "iu" and len(values):
             _check_exact(int(values.min()), int(values.max()), column, where)
         numbers = values if values.dtype.kind == "f" else values.astype(np.float64)
-        _check_finite(numbers, column, where, first_row)
+        _check_finite(numbers, column, where)
         return numbers
-    check_present(values, column, where, first_row)
+    check_present(values, column, where)
     if values.dtype.kind in "OU":  # numpy would also convert dates and complex numbers to numbers
         with contextlib.suppress(TypeError, ValueError, OverflowError):
             if all(_is_plain(value) for value in values.tolist()):
@@ -78,8 +78,7 @@ def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) 
         ((i, v) for i, v in enumerate(values.tolist()) if not _is_number(v)), (0, values.dtype)
     )
     raise FileFormatError(
-        f"The column '{column}' of {where} must hold numbers. Got {_shown(bad)} in row "
-        f"{first_row + row}."
+        f"The column '{column}' of {where} must hold numbers. Got {_shown(bad)} in row {row + 1}."
     )
 
 
@@ -133,25 +132,27 @@ def names_from(values: AnyArray) -> AnyArray:
     return names
 
 
-def _check_finite(values: FloatArray, column: str, where: str, first_row: int) -> None:
+def _check_finite(values: FloatArray, column: str, where: str) -> None:
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         raise FileFormatError(
             f"The column '{column}' of {where} must be finite. Got {values[bad[0]]} in row "
-            f"{first_row + int(bad[0])}, and {len(bad)} such value(s) in total. Hint: remove those "
+            f"{int(bad[0]) + 1}, and {len(bad)} such value(s) in total. Hint: remove those "
             "cases, or find out why the model produced them."
         )
 
 
-def check_present(values: AnyArray, column: str, where: str, first_row: int = 1) -> None:
+def check_present(values: AnyArray, column: str, where: str) -> None:
     """Refuse a column with missing values; the message names the first row."""
     if values.dtype.kind != "O":
         return
     missing = [i for i, value in enumerate(values) if value is None]
     if missing:
+        is_place = column.rpartition(".")[2].isdigit()
+        lists = "; every list must have as many numbers as the first" if is_place else ""
         raise FileFormatError(
             f"The column '{column}' of {where} lacks {len(missing)} value(s), the first in row "
-            f"{first_row + missing[0]}. Hint: remove the cases without a value."
+            f"{missing[0] + 1}. Hint: remove the cases without a value{lists}."
         )
 
 
@@ -182,10 +183,9 @@ def probabilities_from(
     where: str,
     *,
     lone: int | None = None,
-    first_row: int = 1,
 ) -> FloatArray:
     """Return one column per class; a single column of one of two classes becomes two."""
-    given = [numbers_from(table[name], name, where, first_row) for name in columns.probabilities]
+    given = [numbers_from(table[name], name, where) for name in columns.probabilities]
     if columns.is_logits:
         if len(given) == 1:  # log-odds: the logit of the other class is zero
             zero = np.zeros(len(given[0]))
@@ -193,13 +193,13 @@ def probabilities_from(
         return np.asarray(softmax(np.column_stack(given).astype(np.float64), axis=1))
     # Stored column by column, so that operations on rows run over whole columns.
     proba: FloatArray = np.stack(given).T
-    _check_range(columns, proba, where, first_row)
+    _check_range(columns, proba, where)
     if len(given) == 1:
         return np.stack(both_classes(given[0], lone)).T
-    return _with_sums(columns, proba, where, first_row)
+    return _with_sums(columns, proba, where)
 
 
-def _check_range(columns: Columns, proba: FloatArray, where: str, first_row: int) -> None:
+def _check_range(columns: Columns, proba: FloatArray, where: str) -> None:
     low, high = proba.min(initial=0), proba.max(initial=1)
     if low >= 0 and high <= 1:
         return
@@ -207,18 +207,18 @@ def _check_range(columns: Columns, proba: FloatArray, where: str, first_row: int
     percentages = "for percentages, divide by 100; " if low >= 0 and high <= 100 else ""
     raise ProbabilityError(
         f"The column '{columns.probabilities[column]}' of {where} must hold probabilities in "
-        f"[0, 1]. Got {proba[row, column]:g} in row {first_row + row}. Used as probabilities: "
+        f"[0, 1]. Got {proba[row, column]:g} in row {row + 1}. Used as probabilities: "
         f"{shortened(columns.probabilities)}. Hint: {percentages}for logits, name them with "
         f"--logits, and a softmax is applied; {NOT_ONE}."
     )
 
 
-def sum_tolerance(n_columns: int, *, is_normalized: bool, is_half: bool = False) -> float:
+def sum_tolerance(columns: Columns) -> float:
     """Return how far the sum of a row may be from one: for arithmetic, or for rounded values."""
-    tolerance = ROW_SUM_TOLERANCE_HALF_PRECISION if is_half else ROW_SUM_TOLERANCE
-    rounded = min(ROUNDED_BY * n_columns, ROUNDED_AT_MOST)
+    tolerance = ROW_SUM_TOLERANCE_HALF_PRECISION if columns.is_half else ROW_SUM_TOLERANCE
+    rounded = min(ROUNDED_BY * len(columns.probabilities), ROUNDED_AT_MOST)
     # Decimal fractions have no exact binary form.
-    return max(tolerance, rounded) + 1e-9 if is_normalized else tolerance
+    return max(tolerance, rounded) + 1e-9 if columns.is_normalized else tolerance
 
 
 def added_up(columns: list[Any]) -> Any:
@@ -234,19 +234,14 @@ def added_up(columns: list[Any]) -> Any:
 
 def sums_missed(columns: Columns, proba: FloatArray) -> BoolArray:
     """Return the rows whose probabilities do not sum to one within the tolerance."""
-    forgiven = _forgiven(proba, columns.is_normalized)
+    forgiven = sum_tolerance(columns)
     missed = np.empty(len(proba), dtype=np.bool_)
     for rows in blocks(len(proba)):
         missed[rows] = ~(np.abs(proba[rows].sum(axis=1, dtype=np.float64) - 1) <= forgiven)
     return missed
 
 
-def _forgiven(proba: FloatArray, is_normalized: bool) -> float:
-    is_half = proba.dtype == np.float16
-    return sum_tolerance(proba.shape[1], is_normalized=is_normalized, is_half=is_half)
-
-
-def _with_sums(columns: Columns, proba: FloatArray, where: str, first_row: int) -> FloatArray:
+def _with_sums(columns: Columns, proba: FloatArray, where: str) -> FloatArray:
     """Return probabilities if rows sum to one, or divided by their sums if requested."""
     missed = sums_missed(columns, proba)
     if not (missed.any() or columns.is_normalized):
@@ -255,7 +250,7 @@ def _with_sums(columns: Columns, proba: FloatArray, where: str, first_row: int) 
     if not missed.any():
         return np.asarray(proba / total[:, None])
     first = int(missed.argmax())
-    rounded = _forgiven(proba, True)
+    rounded = sum_tolerance(replace(columns, is_normalized=True))
     hint = (
         f"--normalize allows an error of {rounded:g}, as from rounding to two digits"
         if columns.is_normalized or (np.abs(total - 1) > rounded).any()
@@ -263,7 +258,7 @@ def _with_sums(columns: Columns, proba: FloatArray, where: str, first_row: int) 
     )
     raise ProbabilityError(
         f"The probabilities of {where} {SUM_TO_ONE}. Got {total[first]:g} in row "
-        f"{first_row + first}. Used as probabilities: {shortened(columns.probabilities)}. Hint: "
+        f"{first + 1}. Used as probabilities: {shortened(columns.probabilities)}. Hint: "
         f"{hint}; {NOT_ONE}."
     )
 
@@ -271,20 +266,11 @@ def _with_sums(columns: Columns, proba: FloatArray, where: str, first_row: int) 
 # ------------------------------------------------------------------ two columns that name classes
 
 
-class Compared(NamedTuple):
-    """The wording of messages about two columns that are compared."""
-
-    answers: str = "predicted"  # "'Cat' is predicted and 'cat' is the label"
-    labels: str = "the label"
-    unlabelled: str = REMOVE  # what to do if the label is missing
-
-
 def class_numbers(
     labels: Sequence[str],
     answers: Sequence[str],
     where: str,
     *,
-    compared: Compared | None = None,
     few: bool = False,
 ) -> tuple[IntArray, IntArray]:
     """Return a number for each label and answer, equal if they are the same class in any spelling.
@@ -293,7 +279,8 @@ def class_numbers(
     them may be wrong: a single class on either side may be unknown to the other.
     """
     truths, guesses = _keys(labels), _keys(answers)
-    _check_names(truths, guesses, where, compared or Compared())
+    _check_names(truths, guesses, where)
+    _check_names(guesses, truths, where)
     least = 2 if few else 1
     is_known = not set(truths.values()).isdisjoint(guesses.values())
     numbers = truth_numbers(truths), truth_numbers(guesses)
@@ -316,38 +303,28 @@ def _keys(names: Sequence[str]) -> dict[str, str]:
     return {name: class_key(name) for name in dict.fromkeys(names)}
 
 
-def _check_names(
-    truths: dict[str, str], guesses: dict[str, str], where: str, compared: Compared
-) -> None:
+def _check_names(own: dict[str, str], other: dict[str, str], where: str) -> None:
     """Refuse names of one side that are no classes, or classes of the other in other letters."""
-    for own, other, role in (
-        (guesses, truths, compared.answers),
-        (truths, guesses, compared.labels),
-    ):
-        folded = {key.casefold(): name for name, key in other.items()}
-        whole = all(whole_number(name) is not None for name in other)
-        known = set(other.values())
-        for name, key in own.items():
-            if key in known:
-                continue
-            if key.casefold() in folded:
-                there = folded[key.casefold()]
-                pair = (name, there) if own is guesses else (there, name)
-                raise FileFormatError(
-                    f"'{pair[0]}' is {compared.answers} and '{pair[1]}' is {compared.labels} in "
-                    f"{where}: they differ in the case of letters alone. Hint: spell both alike."
-                )
-            if key.lower() in MISSING:
-                remedy = REMOVE if own is guesses else compared.unlabelled
-                raise FileFormatError(
-                    f"'{name}' is {role} in {where}: it looks like a missing value. Hint: "
-                    f"{remedy}; if it is a class, rename it."
-                )
-            if whole and _is_fraction(name):
-                raise FileFormatError(
-                    f"'{name}' is {role} in {where}, where the others are whole numbers: it looks "
-                    "like a score, not like a class. Hint: name the column of the class."
-                )
+    folded = {key.casefold(): name for name, key in other.items()}
+    whole = all(whole_number(name) is not None for name in other)
+    for name, key in own.items():
+        if key in other.values():
+            continue
+        if key.casefold() in folded:
+            raise FileFormatError(
+                f"'{name}' and '{folded[key.casefold()]}' in {where} differ in the case of letters "
+                "alone. Hint: spell both alike."
+            )
+        if key.lower() in MISSING:
+            raise FileFormatError(
+                f"'{name}' in {where} looks like a missing value. Hint: leave it empty, or remove "
+                "the cases without a value; if it is a class, rename it."
+            )
+        if whole and _is_fraction(name):
+            raise FileFormatError(
+                f"'{name}' in {where}, where other classes are whole numbers, looks like a score. "
+                "Hint: name the column of the class."
+            )
 
 
 def _is_fraction(name: str) -> bool:

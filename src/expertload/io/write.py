@@ -10,7 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from expertload._check import require_extra
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import compute
+
 from expertload._files import explained_write_errors, replaced_whole
 from expertload.exceptions import FileFormatError
 
@@ -98,7 +101,6 @@ def _quoted(name: str) -> str:
 
 def _csv_lines(columns: Mapping[str, Any]) -> memoryview:
     """Return rows as text; Arrow converts whole columns, and no row becomes a Python object."""
-    compute = require_extra("pyarrow.compute", "frames", "Deciding files")
     texts = [_csv_values(values) for values in columns.values()]
     joined = compute.binary_join_element_wise(
         *texts, ",", null_handling="replace", null_replacement=""
@@ -110,7 +112,6 @@ def _csv_lines(columns: Mapping[str, Any]) -> memoryview:
 
 def _csv_values(values: Any) -> Any:
     """Return values as text, in quotes if they contain a delimiter, a quote or a line end."""
-    compute = require_extra("pyarrow.compute", "frames", "Deciding files")
     if str(values.type) not in ("string", "large_string"):
         return values.cast("string")
     need = compute.match_substring_regex(values, f"[{NEED_QUOTES}]")
@@ -140,8 +141,6 @@ def _json_values(values: Any) -> list[Any]:
 @contextmanager
 def _parquet_writer(stream: IO[bytes]) -> Iterator[Write]:
     """Write columns with their types, one group of rows at a time."""
-    pa = require_extra("pyarrow", "frames", "Writing Parquet")
-    parquet = require_extra("pyarrow.parquet", "frames", "Writing Parquet")
     writer: Any = None
 
     def write(columns: Mapping[str, Any]) -> None:
@@ -150,9 +149,7 @@ def _parquet_writer(stream: IO[bytes]) -> Iterator[Write]:
         if writer is None:
             # Dictionary encoding of numbers would cost more than everything else.
             text = [field.name for field in table.schema if str(field.type) == "string"]
-            writer = parquet.ParquetWriter(
-                stream, table.schema, compression="zstd", use_dictionary=text
-            )
+            writer = pq.ParquetWriter(stream, table.schema, compression="zstd", use_dictionary=text)
         writer.write_table(table)
 
     try:
