@@ -222,21 +222,6 @@ def test_a_candidate_can_be_set(tmp_path):
 
 @pytest.mark.training
 @pytest.mark.filterwarnings("ignore:TemperatureScaling", "ignore::DeprecationWarning")
-def test_tensorboard(tmp_path):
-    pytest.importorskip("tensorboard")
-    result = run("lab", "train", "digits", *SMALL, "--out", tmp_path, "--tensorboard")
-    assert result.exit_code == 0, result.output
-    (events,) = tmp_path.glob("*/tensorboard/events.*")
-    assert b"train_loss" in events.read_bytes()
-
-
-def test_tensorboard_is_an_extra(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "tensorboard", None)
-    result = run("lab", "train", "digits", "--out", tmp_path, "--tensorboard")
-    assert result.exit_code == 1
-    assert "pip install 'expertload[tensorboard]'" in result.stderr
-
-
 def test_slurm_is_an_extra(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "submitit", None)
     result = run("lab", "sweep", "digits", "--out", tmp_path, "--slurm")

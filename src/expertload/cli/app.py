@@ -30,6 +30,7 @@ from expertload.cli import (
     plot,
     policy,
 )
+from expertload.cli.options import takes
 from expertload.cli.outputs import give_up_standard_output
 from expertload.cli.screen import complain, warnings_as_sentences
 from expertload.exceptions import ExpertLoadError
@@ -98,8 +99,9 @@ def _group(
 
 def _fill(group: typer.Typer, commands: _Commands) -> None:
     for name, run in commands.items():
-        summary = (run.__doc__ or "").partition("\n\n")[0]
-        group.command(name, cls=_NamesOptions, short_help=summary)(run)
+        command = run if hasattr(run, "__signature__") else takes()(run)
+        summary = (command.__doc__ or "").partition("\n\n")[0]
+        group.command(name, cls=_NamesOptions, short_help=summary)(command)
 
 
 app = typer.Typer(

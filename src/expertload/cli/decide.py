@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from expertload._format import percent
 from expertload._names import Invalid
@@ -26,27 +24,10 @@ if TYPE_CHECKING:
 )
 def decide(
     policy: Policy,
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="New predictions: .csv, .parquet, .jsonl, .npz, a folder of Parquet, a DuckDB "
-            "database, or - for standard input."
-        ),
-    ],
+    file: Path,
     out: Rows = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN", help="Copy a column, for example an identifier. May be repeated."
-        ),
-    ] = None,
-    invalid: Annotated[
-        Invalid,
-        typer.Option(
-            help="A case that cannot be decided stops the command (refuse), or goes to experts, "
-            "with the reason in a column 'why' (delegate)."
-        ),
-    ] = "refuse",
+    keep: list[str] | None = None,
+    invalid: Invalid = "refuse",
     *,
     columns: ColumnNames,
     opening: FileOptions,
@@ -55,6 +36,17 @@ def decide(
 
     The output has one row per case: its row number, whether it is accepted, the model's label and
     its confidence.
+
+    Parameters
+    ----------
+    file
+        New predictions: .csv, .parquet, .jsonl, .npz, a folder of Parquet, a DuckDB database, or -
+        for standard input.
+    keep : COLUMN
+        Copy a column, for example an identifier. May be repeated.
+    invalid
+        A case that cannot be decided stops the command (refuse), or goes to experts, with the
+        reason in a column 'why' (delegate).
     """
     from expertload.io import decide_file
 

@@ -4,60 +4,37 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from expertload._files import write_atomically
 from expertload._names import Purpose, Which
+from expertload.cli.options import OptionGroup, takes
 from expertload.cli.outputs import check_output
 from expertload.cli.screen import console, one_line
 
 if TYPE_CHECKING:
     from expertload.desk import Desk
 
-Data = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="The folder of the desk (SQLite)."),
-]
-Address = Annotated[
-    str | None,
-    typer.Option(
-        "--database",
-        metavar="URL",
-        envvar="EXPERTLOAD_DESK_DATABASE",
-        help="The database of the desk: a postgresql:// address.",
-    ),
-]
-
 HERE = "http://127.0.0.1:8765"
 SERVED_AT = "address.txt"  # in the folder of a desk
+Place: TypeAlias = str  # of a desk: a folder, or an address
 
 
-def open_desk(
-    data: Path | None, database: str | None, *, serving: bool = False, may_make: bool = True
-) -> Desk:
-    """Open the desk that the options --data or --database name.
+def _place(
+    data: Path | None = None,
+    database: Annotated[str | None, typer.Option(envvar="EXPERTLOAD_DESK_DATABASE")] = None,
+) -> str:
+    """Return the folder or the address of the desk, if exactly one is given.
 
-    Commands that only read or copy a desk make no new one.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from expertload.cli.desk import open_desk
-    >>> with tempfile.TemporaryDirectory() as folder, open_desk(Path(folder), None) as desk:
-    ...     print(desk.project)
-    main
+    Parameters
+    ----------
+    data : FOLDER
+        The folder of the desk (SQLite).
+    database : URL
+        The database of the desk: a postgresql:// address.
     """
-    place = _place(data, database)
-    from expertload.desk import Desk
-
-    return Desk.open(place, serving=serving, may_make=may_make)
-
-
-def _place(data: Path | None, database: str | None) -> str:
-    """Return the folder or the address of the desk, if exactly one is given."""
     from expertload._check import require_extra
 
     for module in ("sqlalchemy", "alembic", "fastapi"):
@@ -79,66 +56,71 @@ def _place(data: Path | None, database: str | None) -> str:
     return str(data) if database is None else database
 
 
+# Where the desk of a command is; it opens the desk when it has checked its other options.
+DESK = OptionGroup(_place, _place)
+
+
+def open_desk(place: Place, **options: Any) -> Desk:
+    """Open the desk in a folder or at an address; commands that only read one make no new one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from expertload.cli.desk import open_desk
+    >>> with tempfile.TemporaryDirectory() as folder, open_desk(folder) as desk:
+    ...     print(desk.project)
+    main
+    """
+    from expertload.desk import Desk
+
+    return Desk.open(place, **options)
+
+
+def existing_desk(place: Place) -> Desk:
+    """Open a desk that exists: a mistyped folder would look like a desk without cases."""
+    return open_desk(place, may_make=False)
+
+
+@takes(place=DESK)
 def serve(
-    data: Data = None,
-    database: Address = None,
-    host: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Address to listen on. 0.0.0.0 accepts other machines; put TLS in front of it.",
-        ),
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
-    ] = 8765,
-    trusted_header: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The header in which a trusted proxy names the user; see docs/desk/operator.md.",
-        ),
-    ] = None,
-    proxy_secret: Annotated[
-        str,
-        typer.Option(
-            metavar="SECRET",
-            envvar="EXPERTLOAD_DESK_PROXY_SECRET",
-            help="The secret that the proxy sends as X-Desk-Proxy-Secret.",
-        ),
-    ] = "",
-    oidc_issuer: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="The OpenID Connect provider to sign in with.", show_default=False
-        ),
-    ] = None,
-    oidc_client: Annotated[
-        str,
-        typer.Option(
-            metavar="ID", help="The desk's client ID at the provider.", show_default=False
-        ),
-    ] = "",
-    oidc_secret: Annotated[
-        str,
-        typer.Option(
-            metavar="SECRET",
-            envvar="EXPERTLOAD_DESK_OIDC_SECRET",
-            help="The desk's client secret at the provider.",
-        ),
-    ] = "",
-    oidc_claim: Annotated[
-        str, typer.Option(metavar="NAME", help="The claim that holds the user's name.")
-    ] = "email",
-    passwords: Annotated[
-        bool,
-        typer.Option(help="Let people sign in with passwords and one-time links of the desk."),
-    ] = True,
+    host: str = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8765,
+    trusted_header: str | None = None,
+    proxy_secret: Annotated[str, typer.Option(envvar="EXPERTLOAD_DESK_PROXY_SECRET")] = "",
+    oidc_issuer: Annotated[str | None, typer.Option(show_default=False)] = None,
+    oidc_client: Annotated[str, typer.Option(show_default=False)] = "",
+    oidc_secret: Annotated[str, typer.Option(envvar="EXPERTLOAD_DESK_OIDC_SECRET")] = "",
+    oidc_claim: str = "email",
+    passwords: bool = True,
+    *,
+    place: Place,
 ) -> None:
-    """Serve a desk until Ctrl-C; writes in progress are finished first."""
+    """Serve a desk until Ctrl-C; writes in progress are finished first.
+
+    Parameters
+    ----------
+    host : ADDRESS
+        Address to listen on. 0.0.0.0 accepts other machines; put TLS in front of it.
+    port
+        Port to listen on; 0 takes a free one.
+    trusted_header : NAME
+        The header in which a trusted proxy names the user; see docs/desk/operator.md.
+    proxy_secret : SECRET
+        The secret that the proxy sends as X-Desk-Proxy-Secret.
+    oidc_issuer : URL
+        The OpenID Connect provider to sign in with.
+    oidc_client : ID
+        The desk's client ID at the provider.
+    oidc_secret : SECRET
+        The desk's client secret at the provider.
+    oidc_claim : NAME
+        The claim that holds the user's name.
+    passwords
+        Let people sign in with passwords and one-time links of the desk.
+    """
     if not (passwords or trusted_header or oidc_issuer):
         raise typer.BadParameter("--no-passwords needs --trusted-header or --oidc-issuer.")
-    with open_desk(data, database, serving=True) as desk:
+    with open_desk(place, serving=True) as desk:
         from expertload.desk.app import create_app, listen
         from expertload.desk.app import serve as serve_on
         from expertload.desk.people.sessions import FIRST, first_link
@@ -152,8 +134,8 @@ def serve(
             name = f"[{host}]" if ":" in host else host
             address = f"http://{name}:{listening.getsockname()[1]}"
             reached_at = os.environ.get("EXPERTLOAD_DESK_ADDRESS", address).rstrip("/")
-            if data is not None:
-                write_atomically(data / SERVED_AT, reached_at)
+            if Path(place).is_dir():
+                write_atomically(Path(place, SERVED_AT), reached_at)
             console(stderr=True).print(f"The desk is at {address} (Ctrl-C ends it).", markup=False)
             # Behind a proxy, nobody needs a link: 'desk user add' adds the first manager.
             needs_link = passwords and proxy is None
@@ -167,14 +149,15 @@ def serve(
 # ------------------------------------------------------------------ policies and rules
 
 
-def activate_policy(
-    policy: Annotated[
-        Path, typer.Argument(help="A policy saved by 'expertload evaluate --save-policy'.")
-    ],
-    data: Data = None,
-    database: Address = None,
-) -> None:
-    """Let a certified policy decide from now on; it replaces the previous one."""
+@takes(place=DESK)
+def activate_policy(policy: Path, *, place: Place) -> None:
+    """Let a certified policy decide from now on; it replaces the previous one.
+
+    Parameters
+    ----------
+    policy
+        A policy saved by 'expertload evaluate --save-policy'.
+    """
     from expertload.exceptions import DataNotFoundError
 
     if not policy.is_file():
@@ -182,7 +165,7 @@ def activate_policy(
             f"There is no file {policy}. Hint: make it with "
             f"expertload evaluate FILE --target-accuracy 0.95 --save-policy {policy}"
         )
-    with open_desk(data, database) as desk:
+    with open_desk(place) as desk:
         from expertload.desk.intake.routing import read_policy
         from expertload.desk.watch import policies
 
@@ -196,23 +179,28 @@ def activate_policy(
         screen.print(f"It decides only cases whose 'model' is '{one_line(active.model)}'.")
 
 
-def withdraw_policy(
-    number: Annotated[int, typer.Argument(help="The number of the policy.")],
-    reason: Annotated[str, typer.Option(help="The reason, stored with the policy.")],
-    data: Data = None,
-    database: Address = None,
-) -> None:
-    """End a policy for good; from now on, every case goes to experts."""
-    with open_desk(data, database, may_make=False) as desk:
+@takes(place=DESK)
+def withdraw_policy(number: int, reason: Annotated[str, typer.Option()], *, place: Place) -> None:
+    """End a policy for good; from now on, every case goes to experts.
+
+    Parameters
+    ----------
+    number
+        The number of the policy.
+    reason
+        The reason, stored with the policy.
+    """
+    with existing_desk(place) as desk:
         from expertload.desk.watch import policies
 
         desk.write(policies.withdraw, number, reason=reason)
         console().print(f"Policy {number} is withdrawn.")
 
 
-def list_policies(data: Data = None, database: Address = None) -> None:
+@takes(place=DESK)
+def list_policies(*, place: Place) -> None:
     """List the policies: number, state, what is promised, and why it ended."""
-    with open_desk(data, database, may_make=False) as desk:
+    with existing_desk(place) as desk:
         from expertload.desk.intake.routing import read_policy
         from expertload.desk.watch import policies
 
@@ -223,21 +211,21 @@ def list_policies(data: Data = None, database: Address = None) -> None:
             console().print(f"{row.id}  {row.state}  {promise}{reason}", markup=False)
 
 
-def rules(
-    changes: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME=VALUE", help="For example quality_rate=0.1 strict=true."),
-    ] = None,
-    data: Data = None,
-    database: Address = None,
-) -> None:
-    """Show or change the rules: shares of cases to read, times, strict mode."""
+@takes(place=DESK)
+def rules(changes: Annotated[list[str] | None, typer.Argument()] = None, *, place: Place) -> None:
+    """Show or change the rules: shares of cases to read, times, strict mode.
+
+    Parameters
+    ----------
+    changes : NAME=VALUE
+        For example quality_rate=0.1 strict=true.
+    """
     given: dict[str, str | list[str]] = {}
     for change in changes or ():
         name, _, value = (part.strip() for part in change.partition("="))
         many = [each.strip() for each in value.split(",")] if value else []
         given[name] = many if name in ("classes", "webhook_hosts") else value
-    with open_desk(data, database, may_make=bool(changes)) as desk:
+    with open_desk(place, may_make=bool(changes)) as desk:
         from expertload.desk.watch.state import edit_rules
 
         if given:
@@ -248,21 +236,23 @@ def rules(
             console().print(f"{name} = {value}")
 
 
+@takes(place=DESK)
 def erase(
-    keys: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY", help="The keys of cases.")
-    ] = None,
-    older_than: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="DAYS", help="Erase all cases received before.", show_default=False
-        ),
-    ] = None,
-    data: Data = None,
-    database: Address = None,
+    keys: Annotated[list[str] | None, typer.Argument()] = None,
+    older_than: Annotated[int | None, typer.Option(min=0, show_default=False)] = None,
+    *,
+    place: Place,
 ) -> None:
-    """Erase what was sent of cases: bodies and probabilities. Decisions and digests stay."""
-    with open_desk(data, database, may_make=False) as desk:
+    """Erase what was sent of cases: bodies and probabilities. Decisions and digests stay.
+
+    Parameters
+    ----------
+    keys : KEY
+        The keys of cases.
+    older_than : DAYS
+        Erase all cases received before.
+    """
+    with existing_desk(place) as desk:
         from expertload.desk.watch import policies
 
         chosen = list(keys or ())
@@ -273,27 +263,32 @@ def erase(
         console().print(f"Erased {n_erased} cases. Backups made before still have them.")
 
 
-def backup(
-    target: Annotated[Path, typer.Argument(help="A new file, written completely or not at all.")],
-    data: Data = None,
-    database: Address = None,
-) -> None:
-    """Copy a desk while it runs; 'desk restore' reads the copy, on either database."""
+@takes(place=DESK)
+def backup(target: Path, *, place: Place) -> None:
+    """Copy a desk while it runs; 'desk restore' reads the copy, on either database.
+
+    Parameters
+    ----------
+    target
+        A new file, written completely or not at all.
+    """
     check_output(target)
-    with open_desk(data, database, may_make=False) as desk:
+    with existing_desk(place) as desk:
         from expertload.desk.store.migrating import backup as copy
 
         copy(desk.database, target)
         console().print(f"Copied to {target}.")
 
 
-def restore(
-    source: Annotated[Path, typer.Argument(help="A file written by 'desk backup'.")],
-    data: Data = None,
-    database: Address = None,
-) -> None:
-    """Fill a new, empty desk from a backup."""
-    place = _place(data, database)
+@takes(place=DESK)
+def restore(source: Path, *, place: Place) -> None:
+    """Fill a new, empty desk from a backup.
+
+    Parameters
+    ----------
+    source
+        A file written by 'desk backup'.
+    """
     from expertload.desk.store import open_database
     from expertload.desk.store.migrating import restore as fill
 
@@ -302,21 +297,18 @@ def restore(
         console().print(f"Restored from {source}.")
 
 
-def verify(
-    data: Data = None,
-    database: Address = None,
-    head: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HEAD", help="A head noted earlier, which must still be in the chain."
-        ),
-    ] = None,
-    chain_only: Annotated[
-        bool, typer.Option("--chain-only", help="Do not compare the tables with the events.")
-    ] = False,
-) -> None:
-    """Check that nobody has changed the chain of events or the tables."""
-    with open_desk(data, database, may_make=False) as desk:
+@takes(place=DESK)
+def verify(head: str | None = None, chain_only: bool = False, *, place: Place) -> None:
+    """Check that nobody has changed the chain of events or the tables.
+
+    Parameters
+    ----------
+    head : HEAD
+        A head noted earlier, which must still be in the chain.
+    chain_only
+        Do not compare the tables with the events.
+    """
+    with existing_desk(place) as desk:
         from expertload.desk.trail import chain
 
         verdict = desk.read(chain.verify, head=head, tables=not chain_only)
@@ -332,30 +324,31 @@ def verify(
     screen.print("Nothing was changed.")
 
 
+@takes(place=DESK)
 def export(
-    out: Annotated[
-        Path,
-        typer.Argument(
-            help="A .jsonl, .csv or .parquet file; a new folder for training; .json for tools."
-        ),
-    ],
-    data: Data = None,
-    database: Address = None,
-    cases: Annotated[
-        Which, typer.Option(help="All, those labelled by experts, or those decided and audited.")
-    ] = "all",
-    purpose: Annotated[
-        Purpose, typer.Option("--for", help="What the export is for: docs/loop.md explains it.")
-    ] = "evaluation",
+    out: Path,
+    cases: Which = "all",
+    purpose: Annotated[Purpose, typer.Option("--for")] = "evaluation",
+    *,
+    place: Place,
 ) -> None:
     """Export the cases, one row each, as a data set for training, or with answers for other tools.
 
     'expertload evaluate' reads the labelled cases. A data set for training leaves out the cases
     that certify models, for all time.
+
+    Parameters
+    ----------
+    out
+        A .jsonl, .csv or .parquet file; a new folder for training; .json for tools.
+    cases
+        All, those labelled by experts, or those decided and audited.
+    purpose
+        What the export is for: docs/loop.md explains it.
     """
     if purpose != "training":
         check_output(out)
-    with open_desk(data, database, may_make=False) as desk:
+    with existing_desk(place) as desk:
         if purpose == "training":
             from expertload.desk.trail.training import export_for_training
 
@@ -375,13 +368,16 @@ def export(
         console().print(f"{n} {'readings' if which == 'readings' else 'cases'} written to {out}.")
 
 
-def dossier(
-    out: Annotated[Path, typer.Argument(help="A new folder, written completely or not at all.")],
-    data: Data = None,
-    database: Address = None,
-) -> None:
-    """Write the oversight file: what the model may decide, what was promised, who watches it."""
-    with open_desk(data, database, may_make=False) as desk:
+@takes(place=DESK)
+def dossier(out: Path, *, place: Place) -> None:
+    """Write the oversight file: what the model may decide, what was promised, who watches it.
+
+    Parameters
+    ----------
+    out
+        A new folder, written completely or not at all.
+    """
+    with existing_desk(place) as desk:
         from expertload.desk.pages.dossier import write_dossier
 
         console().print(f"Open {write_dossier(desk, out)}.")

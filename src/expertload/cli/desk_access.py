@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from expertload._names import Role
-from expertload.cli.desk import HERE, SERVED_AT, Address, Data, open_desk
+from expertload.cli.desk import DESK, HERE, SERVED_AT, Place, existing_desk, open_desk
+from expertload.cli.options import takes
 from expertload.cli.screen import console, one_line
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ Name = Annotated[str, typer.Argument(help="The name to sign in with.")]
 Site = Annotated[
     str | None,
     typer.Option(
-        "--address",
         metavar="URL",
         envvar="EXPERTLOAD_DESK_ADDRESS",
         help="The desk's address, for the link; by default, where it was served last.",
@@ -27,41 +27,51 @@ Site = Annotated[
 ]
 
 
+@takes(place=DESK)
 def add_token(
-    name: Annotated[str, typer.Argument(help="The program or person that uses the token.")],
-    role: Annotated[Role, typer.Option(help="What it may do.")],
-    days: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=36_500, help="How long it is valid; else until it is revoked.", metavar="N"
-        ),
-    ] = None,
-    data: Data = None,
-    database: Address = None,
+    name: str,
+    role: Annotated[Role, typer.Option()],
+    days: Annotated[int | None, typer.Option(min=1, max=36_500)] = None,
+    *,
+    place: Place,
 ) -> None:
-    """Make a bearer token; it is printed once, and only its digest is stored."""
-    with open_desk(data, database) as desk:
+    """Make a bearer token; it is printed once, and only its digest is stored.
+
+    Parameters
+    ----------
+    name
+        The program or person that uses the token.
+    role
+        What it may do.
+    days : N
+        How long it is valid; else until it is revoked.
+    """
+    with open_desk(place) as desk:
         from expertload.desk.people import accounts
 
         typer.echo(desk.write(accounts.add_token, name, role, days=days))
 
 
-def revoke_token(
-    number: Annotated[int, typer.Argument(help="Its number, which 'desk token list' shows.")],
-    data: Data = None,
-    database: Address = None,
-) -> None:
-    """Revoke a token: the next request with it is refused."""
-    with open_desk(data, database, may_make=False) as desk:
+@takes(place=DESK)
+def revoke_token(number: int, *, place: Place) -> None:
+    """Revoke a token: the next request with it is refused.
+
+    Parameters
+    ----------
+    number
+        Its number, which 'desk token list' shows.
+    """
+    with existing_desk(place) as desk:
         from expertload.desk.people import accounts
 
         desk.write(accounts.revoke_token, number)
     console().print(f"Token {number} is revoked.")
 
 
-def list_tokens(data: Data = None, database: Address = None) -> None:
+@takes(place=DESK)
+def list_tokens(*, place: Place) -> None:
     """List the tokens: number, name, role, and whether it has ended."""
-    with open_desk(data, database, may_make=False) as desk:
+    with existing_desk(place) as desk:
         from expertload.desk.people import accounts
 
         for row in desk.read(accounts.all_tokens):
@@ -72,69 +82,68 @@ def list_tokens(data: Data = None, database: Address = None) -> None:
 # ------------------------------------------------------------------ people
 
 
+@takes(place=DESK)
 def add_user(
-    name: Name,
-    role: Annotated[
-        list[str],
-        typer.Option(
-            metavar="ROLE", help="The role: reader, arbiter, manager or auditor. May be repeated."
-        ),
-    ],
-    data: Data = None,
-    database: Address = None,
-    address: Site = None,
+    name: Name, role: Annotated[list[str], typer.Option()], address: Site = None, *, place: Place
 ) -> None:
-    """Add a person; print a link that signs them in once and lets them choose a password."""
-    with open_desk(data, database) as desk:
+    """Add a person; print a link that signs them in once and lets them choose a password.
+
+    Parameters
+    ----------
+    role : ROLE
+        The role: reader, arbiter, manager or auditor. May be repeated.
+    """
+    with open_desk(place) as desk:
         from expertload.desk.people import accounts, sessions
 
         user = desk.write(accounts.add_user, name, role)
-        _print_link(data, address, desk.write(sessions.make_link, user))
+        _print_link(place, address, desk.write(sessions.make_link, user))
 
 
-def link_user(
-    name: Name, data: Data = None, database: Address = None, address: Site = None
-) -> None:
+@takes(place=DESK)
+def link_user(name: Name, address: Site = None, *, place: Place) -> None:
     """Print a new one-time link for somebody, for example after a lost password."""
-    with open_desk(data, database, may_make=False) as desk:
+    with existing_desk(place) as desk:
         from expertload.desk.people import sessions
 
-        _print_link(data, address, desk.write(sessions.make_link, _user(desk, name)))
+        _print_link(place, address, desk.write(sessions.make_link, _user(desk, name)))
 
 
-def disable_user(name: Name, data: Data = None, database: Address = None) -> None:
+@takes(place=DESK)
+def disable_user(name: Name, *, place: Place) -> None:
     """Disable a person's access; their work is kept."""
-    with open_desk(data, database, may_make=False) as desk:
+    with existing_desk(place) as desk:
         from expertload.desk.people import accounts
 
         desk.write(accounts.disable_user, _user(desk, name))
         console().print(f"{name} cannot sign in any more.")
 
 
-def enable_user(name: Name, data: Data = None, database: Address = None) -> None:
+@takes(place=DESK)
+def enable_user(name: Name, *, place: Place) -> None:
     """Let a disabled person sign in again."""
-    with open_desk(data, database, may_make=False) as desk:
+    with existing_desk(place) as desk:
         from expertload.desk.people import accounts
 
         desk.write(accounts.enable_user, _user(desk, name))
         console().print(f"{name} can sign in again.")
 
 
+@takes(place=DESK)
 def away_user(
     name: Name,
-    until: Annotated[
-        datetime | None,
-        typer.Option(
-            formats=["%Y-%m-%d"],
-            metavar="DAY",
-            help="The last day, such as 2027-01-06; leave it out if they are back.",
-        ),
-    ] = None,
-    data: Data = None,
-    database: Address = None,
+    until: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"])] = None,
+    *,
+    place: Place,
 ) -> None:
-    """Note until when a person is away; their access stays."""
-    with open_desk(data, database, may_make=False) as desk:
+    """Note until when a person is away; their access stays.
+
+    Parameters
+    ----------
+    until : DAY
+        The last day, such as 2027-01-06; leave it out if they are back.
+    """
+    with existing_desk(place) as desk:
         from expertload.desk.people import accounts
 
         moment = None if until is None else accounts.end_of(until)
@@ -142,9 +151,10 @@ def away_user(
         console().print(f"{name} is {'back' if until is None else f'away until {until:%Y-%m-%d}'}.")
 
 
-def list_users(data: Data = None, database: Address = None) -> None:
+@takes(place=DESK)
+def list_users(*, place: Place) -> None:
     """List the people: name, roles, and whether they are disabled or away."""
-    with open_desk(data, database, may_make=False) as desk:
+    with existing_desk(place) as desk:
         from expertload.desk.people import accounts
 
         for person in desk.read(accounts.people_of):
@@ -165,9 +175,9 @@ def _user(desk: Desk, name: str) -> int:
     return int(row.id)
 
 
-def _print_link(data: Path | None, address: str | None, secret: str) -> None:
-    served = None if data is None else data / SERVED_AT
+def _print_link(place: Place, address: str | None, secret: str) -> None:
+    served = Path(place, SERVED_AT)
     if address is None:
-        address = served.read_text() if served is not None and served.is_file() else HERE
+        address = served.read_text() if served.is_file() else HERE
     console(stderr=True).print("This link works once, for a day:")
     typer.echo(f"{address.rstrip('/')}/welcome/{secret}")

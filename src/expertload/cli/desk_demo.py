@@ -20,29 +20,34 @@ if TYPE_CHECKING:
 
 
 def demo(
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Where to keep the desk; a temporary folder by default."
-        ),
-    ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 0,
-    rate: Annotated[float, typer.Option(min=0.01, max=100, help="Cases per second.")] = 1.0,
-    drift_after: Annotated[
-        int,
-        typer.Option(min=0, help="Of the live cases, mirror all after these: an alarm follows."),
-    ] = 200,
-    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    data: Path | None = None,
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
+    rate: Annotated[float, typer.Option(min=0.01, max=100)] = 1.0,
+    drift_after: Annotated[int, typer.Option(min=0)] = 200,
+    browser: bool = True,
 ) -> None:
     """Try the desk: spoiled digits, small networks, a certified policy, and you as the expert.
 
     First a day of work is played: experts' answers teach a second network, which takes over when
     that is shown to be safe, and the load falls. Then cases come live, and you are one of the
     readers. Later the images change, and the desk withdraws the policy.
+
+    Parameters
+    ----------
+    data : FOLDER
+        Where to keep the desk; a temporary folder by default.
+    port
+        The port; 0 takes a free one.
+    rate
+        Cases per second.
+    drift_after
+        Of the live cases, mirror all after these: an alarm follows.
+    browser
+        Open the page in a browser.
     """
     screen = console()
     folder = data or Path(tempfile.mkdtemp(prefix="expertload-desk-"))
-    with open_desk(folder, None, serving=True) as desk:
+    with open_desk(str(folder), serving=True) as desk:
         screen.print("Training a small network on 80 spoiled digits, certifying on 400 others ...")
         from expertload.desk import demo as play
         from expertload.desk.rounds import N_CASES
@@ -50,7 +55,6 @@ def demo(
 
         digits = play.train()
         screen.print(digits.point.guarantee)
-        screen.print(play.what_audits_save())
         desk.write(change_rules, play.DEMO_RULES)
         link, sender, colleagues = play.prepare(desk, digits)
         digits = _play_a_day(desk, digits, colleagues)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from expertload.cli.desk import HERE
-from expertload.cli.options import COLUMNS, IDENTITY, OPENING, column_option, takes
+from expertload.cli.options import COLUMNS, IDENTITY, OPENING, takes
 from expertload.cli.screen import complain, console, one_line, rows_done
 
 if TYPE_CHECKING:
@@ -27,33 +27,12 @@ ROWS = 1_000
     opening=OPENING,
 )
 def send(
-    file: Annotated[Path, typer.Argument(help="Predictions, as 'expertload evaluate' reads them.")],
-    token: Annotated[
-        str,
-        typer.Option(
-            metavar="TOKEN",
-            envvar="EXPERTLOAD_DESK_TOKEN",
-            help="A token with the role api; the variable keeps it out of the shell's history.",
-        ),
-    ] = "",
-    address: Annotated[str, typer.Option(metavar="URL", help="The desk's address.")] = HERE,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The model, if the policy names one.", show_default=False
-        ),
-    ] = None,
-    text: Annotated[
-        str | None, column_option("The text that readers see.", metavar="COLUMN", default=False)
-    ] = None,
-    image: Annotated[
-        str | None,
-        column_option(
-            "The path of the image that readers see, from the folder of the file.",
-            metavar="COLUMN",
-            default=False,
-        ),
-    ] = None,
+    file: Path,
+    token: Annotated[str, typer.Option(envvar="EXPERTLOAD_DESK_TOKEN")] = "",
+    address: str = HERE,
+    model: str | None = None,
+    text: str | None = None,
+    image: str | None = None,
     *,
     columns: ColumnNames,
     identity: Identity,
@@ -63,6 +42,21 @@ def send(
 
     Each case needs a key of its own (`id`). Sending a file again is safe: the desk answers cases
     that it has as it did the first time. So after an interruption, run the same command again.
+
+    Parameters
+    ----------
+    file
+        Predictions, as 'expertload evaluate' reads them.
+    token : TOKEN
+        A token with the role api; the variable keeps it out of the shell's history.
+    address : URL
+        The desk's address.
+    model : NAME
+        The model, if the policy names one.
+    text : COLUMN
+        The text that readers see.
+    image : COLUMN
+        The path of the image that readers see, from the folder of the file.
     """
     if text is not None and image is not None:
         raise typer.BadParameter("Readers see either --text or --image.")

@@ -10,7 +10,7 @@ import typer
 
 from expertload._names import METHODS
 from expertload.cli.models import check_models, print_warnings, read_models
-from expertload.cli.options import COLUMNS, IDENTITY, OPENING, Names, column_option, takes
+from expertload.cli.options import COLUMNS, IDENTITY, OPENING, Names, takes
 from expertload.cli.outputs import AsJson, Report, check_output
 from expertload.cli.screen import console, true_text
 
@@ -29,89 +29,24 @@ if TYPE_CHECKING:
 
 @takes(columns=COLUMNS.without("probabilities"), identity=IDENTITY, opening=OPENING)
 def evaluate(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE",
-            help="Predictions: .csv, .parquet, .jsonl, .npz, or a DuckDB database. Several files "
-            "are models compared on the same cases.",
-        ),
-    ],
-    target_accuracy: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="ACCURACY",
-            help="The accuracy that automatic decisions must reach. May be repeated: all are "
-            "certified together, and the first one is shown.",
-            show_default="0.95",
-        ),
-    ] = None,
+    files: list[Path],
+    target_accuracy: list[float] | None = None,
     out: Report = None,
-    save_policy: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="POLICY.json",
-            help="Save the certified operating point for 'expertload decide'.",
-        ),
-    ] = None,
-    confidence_level: Annotated[
-        float,
-        typer.Option(metavar="LEVEL", help="Confidence level of the intervals and the guarantee."),
-    ] = 0.95,
+    save_policy: Path | None = None,
+    confidence_level: float = 0.95,
     method: Annotated[
         str, typer.Option(metavar="NAME", help=f"How thresholds are tested: {', '.join(METHODS)}.")
     ] = "spending",
-    certify_groups: Annotated[
-        bool,
-        typer.Option(
-            "--certify-groups",
-            help="Certify a threshold for each group; --save-policy then saves all of them.",
-        ),
-    ] = False,
-    promise: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PROMISE",
-            help="Promise something about a class, with a threshold for each answer: "
-            "'precision:malignant=0.98' (automatic answers that are right) or "
-            "'missed:malignant=0.02' (cases decided as something else). May be repeated; "
-            "--save-policy then saves these thresholds.",
-        ),
-    ] = None,
-    cluster_promise: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="The promise for clusters: all_cases, or one_case_each drawn at random.",
-        ),
-    ] = "all_cases",
-    choose_confidence: Annotated[
-        bool,
-        typer.Option(
-            "--choose-confidence",
-            help="Choose the score that ranks cases on a part of them, and certify on the others.",
-        ),
-    ] = False,
-    seed: Annotated[int, typer.Option(help="The seed of the split for --choose-confidence.")] = 0,
-    readings: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Answers of several readers (columns case, reader, answer), in place of --expert; "
-            "one reader of each case is drawn at random, and cases are matched by --id.",
-        ),
-    ] = None,
+    certify_groups: bool = False,
+    promise: list[str] | None = None,
+    cluster_promise: str = "all_cases",
+    choose_confidence: bool = False,
+    seed: int = 0,
+    readings: Path | None = None,
     name: Names = None,
-    title: Annotated[str, typer.Option(help="The report's heading.")] = "Expert load report",
+    title: str = "Expert load report",
     as_json: AsJson = False,
-    probabilities: Annotated[
-        list[str] | None,
-        column_option(
-            "Columns with the probabilities: 'p_*', or names separated by commas. "
-            "Repeat it to compare several models.",
-            metavar="PATTERN",
-        ),
-    ] = None,
+    probabilities: list[str] | None = None,
     *,
     columns: ColumnNames,
     identity: Identity,
@@ -122,6 +57,40 @@ def evaluate(
     Columns are found by name: `y_true`, `label`, `target` or `class` with `p_*`, `prob_*` or
     `proba_*` (or `logit_*`); or `confidence` with `correct`, or with a label and `y_pred`;
     `group`; `sample_weight`.
+
+    Parameters
+    ----------
+    files : FILE
+        Predictions: .csv, .parquet, .jsonl, .npz, or a DuckDB database. Several files are models
+        compared on the same cases.
+    target_accuracy : ACCURACY, default 0.95
+        The accuracy that automatic decisions must reach. May be repeated: all are certified
+        together, and the first one is shown.
+    save_policy : POLICY.json
+        Save the certified operating point for 'expertload decide'.
+    confidence_level : LEVEL
+        Confidence level of the intervals and the guarantee.
+    certify_groups
+        Certify a threshold for each group; --save-policy then saves all of them.
+    promise : PROMISE
+        Promise something about a class, with a threshold for each answer:
+        'precision:malignant=0.98' (automatic answers that are right) or 'missed:malignant=0.02'
+        (cases decided as something else). May be repeated; --save-policy then saves these
+        thresholds.
+    cluster_promise : NAME
+        The promise for clusters: all_cases, or one_case_each drawn at random.
+    choose_confidence
+        Choose the score that ranks cases on a part of them, and certify on the others.
+    seed
+        The seed of the split for --choose-confidence.
+    readings : FILE
+        Answers of several readers (columns case, reader, answer), in place of --expert; one reader
+        of each case is drawn at random, and cases are matched by --id.
+    title
+        The report's heading.
+    probabilities : PATTERN, default by name
+        Columns with the probabilities: 'p_*', or names separated by commas. Repeat it to compare
+        several models.
     """
     check_models(files, probabilities or [], identity.model)
     if certify_groups and promise:
@@ -299,7 +268,7 @@ def _to_dict(models: Models, comparisons: Comparisons) -> dict[str, Any]:
             {
                 "name": called,
                 "file": table.where,
-                "columns": asdict(table.columns),
+                "columns": {k: v for k, v in asdict(table.columns).items() if k != "is_half"},
                 **found.to_dict(),
             }
             for called, (table, found) in models.items()

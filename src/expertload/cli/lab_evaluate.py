@@ -37,28 +37,14 @@ Views = Annotated[
 
 
 def evaluate(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of finished runs.")],
+    runs: list[Path],
     calibrator: Annotated[
         str, typer.Option(metavar="NAME", help=f"The calibrator: {', '.join(CALIBRATOR_NAMES)}.")
     ] = "temperature",
-    at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ACCURACIES",
-            help="Accuracies at which to report the expert load: 0.9,0.95.",
-            show_default="the recipe's",
-        ),
-    ] = None,
+    at: str | None = None,
     views: Views = None,
     out: Report = None,
-    save_policy: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="POLICY.json",
-            help="Save the operating point certified on the test split, for 'expertload decide'; "
-            "for several runs, the one of their ensemble.",
-        ),
-    ] = None,
+    save_policy: Path | None = None,
     data_dir: DataDir = None,
     device: Device = "auto",
     allow_import: AllowImport = None,
@@ -69,6 +55,16 @@ def evaluate(
     Several runs of the same data are also evaluated as an ensemble, which averages their
     probabilities. The report and the policy use probabilities before calibration; the policy is
     for the first of the ACCURACIES.
+
+    Parameters
+    ----------
+    runs : RUN
+        Folders of finished runs.
+    at : ACCURACIES, default the recipe's
+        Accuracies at which to report the expert load: 0.9,0.95.
+    save_policy : POLICY.json
+        Save the operating point certified on the test split, for 'expertload decide'; for several
+        runs, the one of their ensemble.
     """
     targets = None if at is None else _fractions(at)
     if out is not None:
@@ -171,15 +167,8 @@ def _cell(name: str, numbers: dict[str, float]) -> str:
 
 
 def ensemble(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN", help="Folders of two or more finished runs.")
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Folder of the ensemble.", show_default="next to the first run"
-        ),
-    ] = None,
+    runs: list[Path],
+    out: Path | None = None,
     views: Views = None,
     data_dir: DataDir = None,
     device: Device = "auto",
@@ -189,6 +178,13 @@ def ensemble(
 
     The ensemble is a run like any other: 'expertload lab evaluate' writes its report and policy,
     'lab compare' compares it, and 'lab table' has a row for it.
+
+    Parameters
+    ----------
+    runs : RUN
+        Folders of two or more finished runs.
+    out : FOLDER, default next to the first run
+        Folder of the ensemble.
     """
     from expertload.lab.results.ensembles import make_ensemble
 
@@ -213,24 +209,10 @@ def _passes(run: FinishedRun) -> int:
 
 
 def predict(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUN",
-            help="Folder of a finished run, of an ensemble, or of 'lab lower-load'. The "
-            "probabilities of several runs are averaged.",
-        ),
-    ],
-    data: Annotated[
-        str,
-        typer.Option(
-            metavar="DATA",
-            help="New images: folder:PATH, with its subfolders, or npz:PATH with an array "
-            "'images'.",
-        ),
-    ],
+    runs: list[Path],
+    data: Annotated[str, typer.Option()],
     out: Rows = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="The number of images in a batch.")] = 512,
+    batch_size: Annotated[int, typer.Option(min=1)] = 512,
     data_dir: DataDir = None,
     device: Device = "auto",
     allow_import: AllowImport = None,
@@ -239,6 +221,16 @@ def predict(
 
     The output has one row per image: its name, and the probability of each class. Images are
     resized and normalised like the training images.
+
+    Parameters
+    ----------
+    runs : RUN
+        Folder of a finished run, of an ensemble, or of 'lab lower-load'. The probabilities of
+        several runs are averaged.
+    data : DATA
+        New images: folder:PATH, with its subfolders, or npz:PATH with an array 'images'.
+    batch_size
+        The number of images in a batch.
     """
     from expertload.lab.results.predict import predict_images
 
@@ -260,38 +252,14 @@ def predict(
 
 
 def ood(
-    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    against: Annotated[
-        str,
-        typer.Option(
-            metavar="DATA",
-            help="Data sets, separated by commas: cifar100-c:gaussian_noise,svhn. "
-            "corrupted:fog:3 is the run's own test images under a corruption; 'all' instead of "
-            "'fog' is the mean over all corruptions.",
-        ),
-    ],
-    epsilon: Annotated[
-        float,
-        typer.Option(min=0, metavar="SHARE", help="ODIN's step, as a share of black to white."),
-    ] = 0.0014,
-    odin_temperature: Annotated[
-        float, typer.Option(help="Temperature of ODIN with perturbation.")
-    ] = 1000.0,
-    objective: Annotated[
-        Objective, typer.Option(help="What the temperature of ODIN without perturbation minimises.")
-    ] = "nll",
-    positive: Annotated[
-        Positive, typer.Option(help="The positive class of AUPR and FPR95.")
-    ] = "outlier",
-    resize: Annotated[
-        Resize, typer.Option(help="How to resize outliers of another size.")
-    ] = "bilinear",
-    max_images: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Use at most this many test images and outliers.", show_default="all"
-        ),
-    ] = None,
+    run: Path,
+    against: Annotated[str, typer.Option()],
+    epsilon: Annotated[float, typer.Option(min=0)] = 0.0014,
+    odin_temperature: float = 1000.0,
+    objective: Objective = "nll",
+    positive: Positive = "outlier",
+    resize: Resize = "bilinear",
+    max_images: Annotated[int | None, typer.Option(min=1)] = None,
     data_dir: DataDir = None,
     device: Device = "auto",
     allow_import: AllowImport = None,
@@ -301,6 +269,26 @@ def ood(
 
     An ensemble has probabilities but no logits, so MSP is its only score. The results are stored
     in the run's folder; 'expertload lab table --kind ood' shows them.
+
+    Parameters
+    ----------
+    run
+        Folder of a finished run.
+    against : DATA
+        Data sets, separated by commas: cifar100-c:gaussian_noise,svhn. corrupted:fog:3 is the run's
+        own test images under a corruption; 'all' instead of 'fog' is the mean over all corruptions.
+    epsilon : SHARE
+        ODIN's step, as a share of black to white.
+    odin_temperature
+        Temperature of ODIN with perturbation.
+    objective
+        What the temperature of ODIN without perturbation minimises.
+    positive
+        The positive class of AUPR and FPR95.
+    resize
+        How to resize outliers of another size.
+    max_images, default all
+        Use at most this many test images and outliers.
     """
     names = [name.strip() for name in against.split(",") if name.strip()]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
     from expertload.lab.ladder.numbers import LadderRow
     from expertload.lab.ladder.outcome import LowerLoad
-    from expertload.lab.sweeps.sweep import Observer
     from expertload.significance import Interval
 
 
@@ -25,69 +23,19 @@ WIDE = 150  # the width of a screen that has room for all numbers
 
 
 def lower_load(
-    data: Annotated[
-        str, typer.Argument(help="A name from 'lab data list', folder:PATH or npz:PATH.")
-    ] = "digits",
-    target_accuracy: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="ACCURACY",
-            help="The accuracy that automatic decisions must reach; the policy is certified for "
-            "the first. May be repeated.",
-            show_default="0.95 and 0.9",
-        ),
-    ] = None,
-    network: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="A network of the lab, or module:callable.",
-            show_default="small-cnn or resnet8, by the size of images",
-        ),
-    ] = None,
-    epochs: Annotated[
-        int, typer.Option(min=1, help="Epochs per training; augmented networks need more.")
-    ] = 30,
-    networks: Annotated[int, typer.Option(min=2, help="Networks to train and average.")] = 2,
-    aucoc: Annotated[
-        bool, typer.Option(help="Also try AUCOC, which trains the networks once more.")
-    ] = True,
-    max_passes: Annotated[
-        int | None,
-        typer.Option(
-            min=2,
-            help="The most passes through a network for one image, over networks and views.",
-            show_default="8 for each network",
-        ),
-    ] = None,
-    augment: Annotated[bool, typer.Option(help="Try augmentation.")] = True,
-    image_size: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="PIXELS",
-            help="Resize the images of a folder to this many pixels per side.",
-        ),
-    ] = None,
-    start: Annotated[
-        Path | None,
-        typer.Option(
-            "--continue",
-            metavar="RUN",
-            help="Start with the weights of an earlier run or lower-load.",
-        ),
-    ] = None,
+    data: Annotated[str, typer.Argument()] = "digits",
+    target_accuracy: list[float] | None = None,
+    network: str | None = None,
+    epochs: Annotated[int, typer.Option(min=1)] = 30,
+    networks: Annotated[int, typer.Option(min=2)] = 2,
+    aucoc: bool = True,
+    max_passes: Annotated[int | None, typer.Option(min=2)] = None,
+    augment: bool = True,
+    image_size: Annotated[int | None, typer.Option(min=1)] = None,
+    start: Annotated[Path | None, typer.Option("--continue")] = None,
     settings: Settings = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Folder for all output.", show_default="runs/lower-load-DATA"
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(min=1, help="Networks to train at a time.", show_default="all of a step"),
-    ] = None,
+    out: Path | None = None,
+    jobs: Annotated[int | None, typer.Option(min=1)] = None,
     data_dir: DataDir = None,
     accelerator: Accelerator = "auto",
 ) -> None:
@@ -97,6 +45,34 @@ def lower_load(
     networks, and AUCOC. A step is kept if it helps on validation images; test images choose
     nothing. The result is a table, a certified policy, a report and a model. The command can be
     stopped at any moment; run it again to continue.
+
+    Parameters
+    ----------
+    data
+        A name from 'lab data list', folder:PATH or npz:PATH.
+    target_accuracy : ACCURACY, default 0.95 and 0.9
+        The accuracy that automatic decisions must reach; the policy is certified for the first. May
+        be repeated.
+    network : NAME, default small-cnn or resnet8, by the size of images
+        A network of the lab, or module:callable.
+    epochs
+        Epochs per training; augmented networks need more.
+    networks
+        Networks to train and average.
+    aucoc
+        Also try AUCOC, which trains the networks once more.
+    max_passes, default 8 for each network
+        The most passes through a network for one image, over networks and views.
+    augment
+        Try augmentation.
+    image_size : PIXELS
+        Resize the images of a folder to this many pixels per side.
+    start : RUN
+        Start with the weights of an earlier run or lower-load.
+    out : FOLDER, default runs/lower-load-DATA
+        Folder for all output.
+    jobs, default all of a step
+        Networks to train at a time.
     """
     from expertload.lab.ladder.lowering import lower_load as climb_it
 
@@ -117,26 +93,9 @@ def lower_load(
         data_dir=data_dir,
         jobs=jobs,
         accelerator=accelerator,
-        narrator=Telling(screen),
+        console=screen,
     )
     print_outcome(screen, found)
-
-
-class Telling:
-    """Prints progress messages, and shows sweeps on the screen."""
-
-    def __init__(self, screen: Console) -> None:
-        self.screen = screen
-
-    def say(self, line: str) -> None:
-        """Print a line."""
-        self.screen.print(line, soft_wrap=True)
-
-    def watching(self) -> AbstractContextManager[Observer]:
-        """Show the progress of a sweep."""
-        from expertload.lab.sweeps.display import observing
-
-        return observing(self.screen)
 
 
 def print_outcome(screen: Console, found: LowerLoad) -> None:

@@ -18,48 +18,36 @@ Folder = Annotated[
 
 def table(
     runs: Folder,
-    kind: Annotated[TableKind, typer.Option(help="What the table shows.")] = "performance",
-    format: Annotated[  # noqa: A002 - the usual name
-        TableFormat, typer.Option(help="The format of the table.")
-    ] = "markdown",
-    losses: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Losses to show, separated by commas.",
-            show_default="all there are",
-        ),
-    ] = None,
-    number: Annotated[
-        OutlierNumber, typer.Option(help="The number to show, with --kind ood.")
-    ] = "auroc",
-    ensembles: Annotated[
-        bool,
-        typer.Option(
-            "--ensembles", help="Also show the mean probability over the seeds of each loss."
-        ),
-    ] = False,
-    as_published: Annotated[
-        bool,
-        typer.Option(
-            "--as-published",
-            help="Compute AUCOC, loads, KS and class-wise ECE as the authors' code does, and "
-            "calibrate by their grid of temperatures, to compare with the published figures.",
-        ),
-    ] = False,
-    save_rows: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.csv",
-            help="Also write every number of every run to this CSV file, with seeds, settings "
-            "and versions.",
-        ),
-    ] = None,
+    kind: TableKind = "performance",
+    format: TableFormat = "markdown",  # noqa: A002 - the usual name
+    losses: str | None = None,
+    number: OutlierNumber = "auroc",
+    ensembles: bool = False,
+    as_published: bool = False,
+    save_rows: Path | None = None,
 ) -> None:
     """Make the paper's tables from runs, with the published figures next to ours.
 
     Mean and spread are over seeds; the best is bold and the second underlined. If a loss was
     trained with several options, the table shows those that were best on validation data.
+
+    Parameters
+    ----------
+    kind
+        What the table shows.
+    format
+        The format of the table.
+    losses : NAMES, default all there are
+        Losses to show, separated by commas.
+    number
+        The number to show, with --kind ood.
+    ensembles
+        Also show the mean probability over the seeds of each loss.
+    as_published
+        Compute AUCOC, loads, KS and class-wise ECE as the authors' code does, and calibrate by
+        their grid of temperatures, to compare with the published figures.
+    save_rows : FILE.csv
+        Also write every number of every run to this CSV file, with seeds, settings and versions.
     """
     from expertload.lab.results.ensembles import collect_ensembles
     from expertload.lab.results.rows import collect, write_rows
@@ -87,30 +75,31 @@ def table(
 
 
 def compare(
-    first: Annotated[
-        str, typer.Argument(help="A run's folder, several separated by commas, or a loss.")
-    ],
-    second: Annotated[str, typer.Argument(help="The same, for the runs to compare with.")],
-    runs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder of runs, or a recipe's name: FIRST and SECOND are then losses.",
-        ),
-    ] = None,
-    number: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="The number to compare: aucoc, accuracy, load@95, ece, ks, brier, cwece or nll.",
-        ),
-    ] = "aucoc",
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of the permutation test.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the permutation test.")] = 0,
+    first: str,
+    second: str,
+    runs: Path | None = None,
+    number: str = "aucoc",
+    rounds: Annotated[int, typer.Option(min=1)] = 1000,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
 ) -> None:
     """Test whether two runs, or groups of runs, differ on the same test cases.
 
     Groups are compared as ensembles, and seed by seed if both have the same seeds.
+
+    Parameters
+    ----------
+    first
+        A run's folder, several separated by commas, or a loss.
+    second
+        The same, for the runs to compare with.
+    runs : FOLDER
+        Folder of runs, or a recipe's name: FIRST and SECOND are then losses.
+    number : NAME
+        The number to compare: aucoc, accuracy, load@95, ece, ks, brier, cwece or nll.
+    rounds
+        Rounds of the permutation test.
+    seed
+        Seed of the permutation test.
     """
     from expertload.lab.results.compare import compare_runs
 

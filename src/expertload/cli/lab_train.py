@@ -63,21 +63,32 @@ def list_data(data_dir: DataDir = None) -> None:
 
 
 def fetch_data(
-    name: Annotated[str, typer.Argument(help="A name from 'expertload lab data list'.")],
+    name: str,
     data_dir: DataDir = None,
 ) -> None:
-    """Download a data set from its official address; an interrupted download continues."""
+    """Download a data set from its official address.
+
+    Parameters
+    ----------
+    name
+        A name from 'expertload lab data list'.
+    """
     from expertload.lab.data import fetch_dataset
 
     folder = fetch_dataset(name, data_dir=data_dir, progress=True)
     console().print(f"{name} is in {folder}")
 
 
-def recipes(name: Annotated[str | None, typer.Argument(help="A recipe to print.")] = None) -> None:
+def recipes(name: Annotated[str | None, typer.Argument()] = None) -> None:
     """List the recipes that come with the library, or print one.
 
     A printed recipe is a good start for your own: `expertload lab recipes digits > mine.toml`. Or
     write only the settings that differ, below a first line `extends = "digits"`.
+
+    Parameters
+    ----------
+    name
+        A recipe to print.
     """
     from expertload.lab.runs.recipe_files import describe_recipes, read_recipe_text
 
@@ -112,21 +123,9 @@ Accelerator = Annotated[
 
 
 def train(
-    recipe: Annotated[
-        str,
-        typer.Argument(
-            help="A recipe (a name in experiments/, or a TOML file), or the folder of a run to "
-            "continue."
-        ),
-    ],
-    loss: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="One of the recipe's losses.", show_default="ce"),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="The seed of weights, order and augmentation.", show_default="0"),
-    ] = None,
+    recipe: str,
+    loss: str | None = None,
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
     settings: Settings = None,
     out: RunFolders = None,
     data_dir: DataDir = None,
@@ -134,24 +133,29 @@ def train(
     nodes: Nodes = 1,
     accelerator: Accelerator = "auto",
     allow_import: AllowImport = None,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write TensorBoard files.")
-    ] = False,
 ) -> None:
     """Train one run. Run the same command again to continue a stopped run.
 
     The loss is computed on the combined batch of all processes, so results do not depend on their
     number. `loss.weight` and `loss.options` can be --set as well: --set loss.weight=2.
+
+    Parameters
+    ----------
+    recipe
+        A recipe (a name in experiments/, or a TOML file), or the folder of a run to continue.
+    loss : NAME, default ce
+        One of the recipe's losses.
+    seed, default 0
+        The seed of weights, order and augmentation.
     """
     # Lightning and torch take seconds to import, so errors that need neither are found first.
     config, folder = _run(recipe, loss, seed, settings or [], out, allow_import or [])
 
     from expertload.lab.runs.folder import RunFolder
     from expertload.lab.training.loop import train as train_run
-    from expertload.lab.training.progress import ConsoleReporter, TensorBoardReporter
+    from expertload.lab.training.progress import Reporter
 
     changed = settings or RunFolder(folder).environment().get("set", [])
-    report_to = TensorBoardReporter if tensorboard else ConsoleReporter
     train_run(
         config,
         folder,
@@ -159,7 +163,7 @@ def train(
         accelerator=accelerator,
         devices=devices,
         nodes=nodes,
-        reporter=report_to(console(), folder=folder),
+        reporter=Reporter(console(), folder=folder),
         changed=changed,
     )
 
@@ -226,49 +230,41 @@ def _numbers(text: str) -> list[int]:
 
 
 def sweep(
-    recipe: Annotated[
-        str, typer.Argument(help="A recipe: a name in experiments/, or a TOML file.")
-    ],
-    losses: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="The losses to train, separated by commas.",
-            show_default="all of the recipe's",
-        ),
-    ] = None,
-    seeds: Annotated[
-        str, typer.Option(metavar="SEEDS", help="Seeds, such as 0-9 or 0,2,7.")
-    ] = "0-4",
-    tuning_seeds: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SEEDS",
-            help="Seeds used to choose among the candidates of a loss.",
-            show_default="the first seed",
-        ),
-    ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Number of runs to train at a time.")] = 1,
+    recipe: str,
+    losses: str | None = None,
+    seeds: str = "0-4",
+    tuning_seeds: str | None = None,
+    jobs: Annotated[int, typer.Option(min=1)] = 1,
     settings: Settings = None,
     out: RunFolders = None,
     data_dir: DataDir = None,
     devices: Devices = 1,
     nodes: Nodes = 1,
     accelerator: Accelerator = "auto",
-    slurm: Annotated[bool, typer.Option("--slurm", help="Train each run as a Slurm job.")] = False,
-    job_settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--job",
-            metavar="KEY=VALUE",
-            help="A setting of the Slurm jobs: slurm_partition=gpu. May be repeated.",
-        ),
-    ] = None,
+    slurm: bool = False,
+    job_settings: Annotated[list[str] | None, typer.Option("--job")] = None,
 ) -> None:
     """Train a grid of losses and seeds. Run the same command again to continue a stopped sweep.
 
     If a loss has several candidates, they are trained with the tuning seeds first. The one that is
     best on validation data is then trained with every seed (see choice.json).
+
+    Parameters
+    ----------
+    recipe
+        A recipe: a name in experiments/, or a TOML file.
+    losses : NAMES, default all of the recipe's
+        The losses to train, separated by commas.
+    seeds : SEEDS
+        Seeds, such as 0-9 or 0,2,7.
+    tuning_seeds : SEEDS, default the first seed
+        Seeds used to choose among the candidates of a loss.
+    jobs
+        Number of runs to train at a time.
+    slurm
+        Train each run as a Slurm job.
+    job_settings : KEY=VALUE
+        A setting of the Slurm jobs: slurm_partition=gpu. May be repeated.
     """
     from expertload.lab.runs.recipe_files import load_recipe
 
@@ -279,8 +275,7 @@ def sweep(
     folder = out or Path("runs") / loaded.name
 
     from expertload.lab.runs.origin import load_run_data
-    from expertload.lab.sweeps.display import observing, print_report
-    from expertload.lab.sweeps.sweep import Sweep
+    from expertload.lab.sweeps.sweep import Observer, Sweep, print_report
 
     # Missing data are reported once here, instead of in the log of every run.
     dataset = load_run_data(loaded.data, data_dir=data_dir)
@@ -292,8 +287,7 @@ def sweep(
     options |= {"allow": grid.imports(), "changed": settings or []}
     launcher = _launcher(folder, jobs, slurm, job_settings or [], options)
     screen = console()
-    with observing(screen) as observer:
-        report = grid.run(launcher, jobs=jobs, observer=observer)
+    report = grid.run(launcher, jobs=jobs, observer=Observer(screen))
     print_report(screen, report)
     if report.failed:
         raise typer.Exit(1)

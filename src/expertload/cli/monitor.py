@@ -7,11 +7,11 @@ import math
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from expertload.cli.options import OPENING, OptionGroup, Policy, column_option, load_policy, takes
+from expertload.cli.options import OPENING, OptionGroup, Policy, Text, load_policy, takes
 from expertload.cli.outputs import AsJson, Rows, check_output, check_picture, save_picture
 from expertload.cli.screen import console
 
@@ -36,76 +36,43 @@ DRAWN = (
 STYLES = {"confirmed": "green", "not refuted": "yellow", "refuted": "red"}
 
 
-AUDIT_COLUMNS = OptionGroup(
-    "AuditColumns",
-    {
-        field: (Annotated[str | None, column_option(text)], None)
-        for field, text in {
-            "correct": "Whether the decision was right; empty while a review is open.",
-            "decided": "The decided label, instead of --correct.",
-            "label": "The expert's label, with --decided; empty while a review is open.",
-            "inclusion_probability": "The probability with which the case was audited.",
-            "decided_at": "When the case was decided.",
-            "key": "The identifier of the case.",
-        }.items()
-    },
-)
+def _audit_columns(
+    correct: Text = None,
+    decided: Text = None,
+    label: Text = None,
+    inclusion_probability: Text = None,
+    decided_at: Text = None,
+    key: Text = None,
+) -> None:
+    """Name the columns of audits.
+
+    Parameters
+    ----------
+    correct : COLUMN, default by name
+        Whether the decision was right; empty while a review is open.
+    decided : COLUMN, default by name
+        The decided label, instead of --correct.
+    label : COLUMN, default by name
+        The expert's label, with --decided; empty while a review is open.
+    inclusion_probability : COLUMN, default by name
+        The probability with which the case was audited.
+    decided_at : COLUMN, default by name
+        When the case was decided.
+    key : COLUMN, default by name
+        The identifier of the case.
+    """
 
 
-@takes(columns=AUDIT_COLUMNS, opening=OPENING)
+@takes(columns=OptionGroup("AuditColumns", _audit_columns), opening=OPENING)
 def monitor(
     policy: Policy,
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="AUDITS",
-            help="Audited automatic decisions: .csv, .parquet, .jsonl, .npz, or a DuckDB database.",
-        ),
-    ],
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="STATE.json",
-            help="Keep the audits in this file and continue from it next time. Cases need a key; "
-            "rows already counted are skipped.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="PICTURE", help="Draw the evidence over time: .png, .svg or .pdf."),
-    ] = None,
-    blocks: Annotated[
-        int | None,
-        typer.Option(
-            help="Watch only this many blocks of 50 audits; a limit finds a late fall sooner.",
-            show_default="for ever",
-        ),
-    ] = None,
-    order: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The order of audits: decision, or arrival, which counts labels as they arrive. "
-            "Arrival is only valid if the time a review takes does not depend on the answer.",
-            show_default="decision",
-        ),
-    ] = None,
-    least_inclusion_probability: Annotated[
-        float | None,
-        typer.Option(
-            metavar="PROBABILITY",
-            help="The smallest probability with which any decided case is audited, if these "
-            "differ.",
-        ),
-    ] = None,
-    promise: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PROMISE",
-            help="Watch one of several promises about classes, such as 'missed:malignant=0.02'.",
-            show_default="all",
-        ),
-    ] = None,
+    file: Path,
+    state: Path | None = None,
+    out: Path | None = None,
+    blocks: int | None = None,
+    order: str | None = None,
+    least_inclusion_probability: float | None = None,
+    promise: str | None = None,
     as_json: AsJson = False,
     *,
     columns: AuditColumns,
@@ -116,6 +83,25 @@ def monitor(
     Ends with exit code 3 if it is refuted. Look as often as you like: the probability that a
     promise kept at every moment is ever called refuted is at most one minus the policy's
     confidence level.
+
+    Parameters
+    ----------
+    file : AUDITS
+        Audited automatic decisions: .csv, .parquet, .jsonl, .npz, or a DuckDB database.
+    state : STATE.json
+        Keep the audits in this file and continue from it next time. Cases need a key; rows already
+        counted are skipped.
+    out : PICTURE
+        Draw the evidence over time: .png, .svg or .pdf.
+    blocks, default for ever
+        Watch only this many blocks of 50 audits; a limit finds a late fall sooner.
+    order : NAME, default decision
+        The order of audits: decision, or arrival, which counts labels as they arrive. Arrival is
+        only valid if the time a review takes does not depend on the answer.
+    least_inclusion_probability : PROBABILITY
+        The smallest probability with which any decided case is audited, if these differ.
+    promise : PROMISE, default all
+        Watch one of several promises about classes, such as 'missed:malignant=0.02'.
     """
     if out is not None:
         check_picture(out, others=[policy, file, *filter(None, [state])])
@@ -292,32 +278,13 @@ def _to_dict(
 
 @takes(opening=OPENING)
 def sample(
-    file: Annotated[
-        Path, typer.Argument(help="Decisions of 'expertload decide', with a kept key (--keep).")
-    ],
+    file: Path,
     out: Rows = None,
-    rate: Annotated[
-        float, typer.Option(help="The share of automatic decisions to audit; the same every month.")
-    ] = 0.1,
-    more_doubtful: Annotated[
-        bool,
-        typer.Option(
-            "--more-doubtful",
-            help="Draw the less confident half three times as often as the other.",
-        ),
-    ] = False,
-    key: Annotated[str | None, column_option("The identifier of the case.")] = None,
-    cluster: Annotated[
-        str | None,
-        column_option(
-            "The customer, patient, ... of a case: at most one case of each is drawn.",
-            default=False,
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(help="The seed of a draw that can be repeated.", show_default="random"),
-    ] = None,
+    rate: float = 0.1,
+    more_doubtful: bool = False,
+    key: str | None = None,
+    cluster: str | None = None,
+    seed: int | None = None,
     *,
     opening: FileOptions,
 ) -> None:
@@ -326,6 +293,21 @@ def sample(
     The output has a row per audit, with the probability of being drawn and an empty column `label`
     for the expert's answer: the AUDITS that `expertload monitor` reads. Show experts the case, but
     not the decision.
+
+    Parameters
+    ----------
+    file
+        Decisions of 'expertload decide', with a kept key (--keep).
+    rate
+        The share of automatic decisions to audit; the same every month.
+    more_doubtful
+        Draw the less confident half three times as often as the other.
+    key : COLUMN, default by name
+        The identifier of the case.
+    cluster : COLUMN
+        The customer, patient, ... of a case: at most one case of each is drawn.
+    seed, default random
+        The seed of a draw that can be repeated.
     """
     from expertload.io import draw_audits
 

@@ -1,26 +1,38 @@
-"""Options that several commands share: every option for files and columns is declared once, here.
+"""Options: a command's help is its docstring, and options for files and columns are declared once.
 
-A command names the groups of options that it takes, and gets each group as one object::
+The section `Parameters` of a docstring explains arguments and options, in the order of the
+signature. After the name stand the word for its value and how help texts show its default::
+
+    order : NAME, default decision
+        The order of audits.
+
+Commands share groups of options. A function without a body declares a group, and a command gets one
+object made of it::
 
     @takes(columns=COLUMNS, opening=OPENING)
     def decide(policy: Policy, file: Path, *, columns: ColumnNames, opening: FileOptions) -> None:
 
-So a new option is a field of the library's class and a line in its group.
+So a new option is a field of the library's class, and a parameter here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, cleandoc, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
 if TYPE_CHECKING:
     from expertload.operating_point import CertifiedClasses, CertifiedGroups, OperatingPoint
+
+EXPLAINED = "\n\nParameters\n----------\n"
+ENTRY = re.compile(r"(\w+)(?: : (.+?))?(?:, default (.+))?")
 
 
 @dataclass(frozen=True)
@@ -29,28 +41,40 @@ class OptionGroup:
 
     Attributes
     ----------
-    makes : str
-        The class, by its name in `expertload.io`; imported when the command runs.
-    options : dict
-        Of each field of the class: the option's type with its help, and its default.
+    makes : str or callable
+        The class, by its name in `expertload.io`, which is imported when the command runs; or a
+        function that makes the object.
+    declared : callable
+        A function whose parameters are the options, named as the fields of the class.
+    left_out : tuple of str
+        Options that a command does not have.
     """
 
-    makes: str
-    options: dict[str, tuple[Any, Any]]
+    makes: str | Callable[..., Any]
+    declared: Callable[..., Any]
+    left_out: tuple[str, ...] = ()
 
-    def only(self, *fields: str) -> OptionGroup:
+    def without(self, *names: str) -> OptionGroup:
+        """Return the group without these options, which then have their defaults."""
+        return replace(self, left_out=(*self.left_out, *names))
+
+    def only(self, *names: str) -> OptionGroup:
         """Return the group with these options alone."""
-        return replace(self, options={field: self.options[field] for field in fields})
+        return self.without(
+            *(name for name in signature(self.declared).parameters if name not in names)
+        )
 
-    def without(self, *fields: str) -> OptionGroup:
-        """Return the group without these options."""
-        return self.only(*(field for field in self.options if field not in fields))
+    @property
+    def parameters(self) -> list[Parameter]:
+        """The options for typer."""
+        return list(_parameters(self.declared, self.left_out))
 
-    def build(self, given: dict[str, Any]) -> Any:
-        """Take the options of this group out of `given`, and make their object."""
+    def make(self, **values: Any) -> Any:
+        """Make the object."""
+        if not isinstance(self.makes, str):
+            return self.makes(**values)
         from expertload import io
 
-        values = {field: given.pop(field) for field in self.options}
         return getattr(io, self.makes)(**values)
 
 
@@ -58,184 +82,159 @@ def takes(**groups: OptionGroup) -> Callable[[Callable[..., None]], Callable[...
     """Give a command the options of some groups; it is called with an object for each group."""
 
     def decorate(run: Callable[..., None]) -> Callable[..., None]:
+        shared = {name: group.parameters for name, group in groups.items()}
+
         @wraps(run)
         def command(**given: Any) -> None:
-            objects = {name: group.build(given) for name, group in groups.items()}
-            run(**given, **objects)
+            for name, options in shared.items():
+                values = {each.name: given.pop(each.name) for each in options}
+                given[name] = groups[name].make(**values)
+            run(**given)
 
-        unknown_to_run = {group.makes: object for group in groups.values()}  # imported lazily
-        types = get_type_hints(run, localns=unknown_to_run, include_extras=True)
-        own = [
-            each.replace(annotation=types[name], kind=Parameter.KEYWORD_ONLY)
-            for name, each in signature(run).parameters.items()
-            if name not in groups
-        ]
-        shared = [
-            Parameter(field, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-            for group in groups.values()
-            for field, (annotation, default) in group.options.items()
+        every = [
+            *_parameters(run, tuple(groups)),
+            *(each for own in shared.values() for each in own),
         ]
         # typer reads both
-        command.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]
-        command.__annotations__ = {each.name: each.annotation for each in [*own, *shared]}
+        command.__signature__ = Signature(every)  # type: ignore[attr-defined]
+        command.__annotations__ = {each.name: each.annotation for each in every}
+        command.__doc__ = cleandoc(run.__doc__ or "").partition(EXPLAINED)[0]
         return command
 
     return decorate
 
 
-def column_option(
-    help: str,  # noqa: A002 - typer's name
-    *names: str,
-    metavar: str | None = "COLUMN",
-    default: str | bool = "by name",
-) -> Any:
-    """Return an option that names columns; `default` is how help texts show its default.
+def _parameters(run: Callable[..., Any], left_out: tuple[str, ...]) -> Iterator[Parameter]:
+    """Yield a function's parameters for typer, as its docstring explains them."""
+    explained = _explained(run)
+    unknown = {run.__annotations__[name] for name in left_out} - set(run.__globals__)
+    lazily = dict.fromkeys(unknown, object)  # classes that are imported when the command runs
+    types = get_type_hints(run, localns=lazily, include_extras=True)
+    for name, each in signature(run).parameters.items():
+        if name in left_out:
+            continue
+        kind, *given = (
+            get_args(types[name]) if get_origin(types[name]) is Annotated else [types[name]]
+        )
+        info = copy(given[0]) if given else _info(name, each.default)
+        vars(info).update(explained.get(name, {}))
+        yield each.replace(kind=Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info])
 
-    Examples
-    --------
-    >>> from expertload.cli.options import column_option
-    >>> column_option("The true class.").metavar
-    'COLUMN'
+
+def _explained(run: Callable[..., Any]) -> dict[str, dict[str, Any]]:
+    """Return what the docstring says about each parameter, as typer's settings."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in cleandoc(run.__doc__ or "").partition(EXPLAINED)[2].splitlines():
+        entry = None if line.startswith(" ") else ENTRY.fullmatch(line)
+        if entry is not None:
+            name, metavar, default = entry.groups()
+            shown = {"metavar": metavar, "show_default": default}
+            found[name] = {key: value for key, value in shown.items() if value}
+        else:
+            said = found[name].get("help")
+            found[name]["help"] = f"{said} {line.strip()}" if said else line.strip()
+    return found
+
+
+def _info(name: str, default: Any) -> Any:
+    """Return typer's description of a parameter: without a default, it is an argument."""
+    if default is Parameter.empty:
+        return typer.Argument()
+    return typer.Option(f"--{name.replace('_', '-')}") if default is False else typer.Option()
+
+
+Text = str | None
+
+
+def _columns(
+    label: Text = None,
+    probabilities: Text = None,
+    logits: Text = None,
+    classes: Text = None,
+    normalize: bool = False,
+    confidence: Text = None,
+    correct: Text = None,
+    prediction: Text = None,
+    group: Text = None,
+    weight: Text = None,
+) -> None:
+    """Name the columns of predictions.
+
+    Parameters
+    ----------
+    label : COLUMN, default by name
+        The true class.
+    probabilities : PATTERN, default by name
+        Columns with the probabilities: 'p_*', or names separated by commas.
+    logits : PATTERN, default logit_*
+        Columns with logits, instead of probabilities; a softmax is applied.
+    classes : NAMES, default the columns' names
+        The class of each of these columns, in order, separated by commas.
+    normalize
+        Divide rounded probabilities by their sum in each row.
+    confidence : COLUMN, default the top probability
+        The confidence that ranks cases; higher means more certain.
+    correct : COLUMN, default by name
+        Whether a case is right, or its grade from 0 to 1.
+    prediction : COLUMN, default by name
+        The predicted class, with a label and a confidence: right if it equals the label.
+    group : COLUMN, default by name
+        The site, age band, ... of a case; 'none' ignores the column 'group'.
+    weight : COLUMN, default sample_weight
+        The weight of a case; 'none' ignores the column 'sample_weight'.
     """
-    return typer.Option(*names, metavar=metavar, help=help, show_default=default)
 
 
-def _text(option: Any, default: str | None = None) -> tuple[Any, Any]:
-    """Return the type and default of an option that takes text."""
-    return Annotated[str | None, option], default
+def _identity(
+    identifier: Annotated[Text, typer.Option("--id")] = None,
+    model: Annotated[Text, typer.Option("--model-column")] = None,
+    cluster: Text = None,
+    expert: Text = None,
+) -> None:
+    """Name the columns that identify cases.
+
+    Parameters
+    ----------
+    identifier : COLUMN, default by name
+        The identifier of a case, to compare models on the same cases; 'none' ignores the column
+        'id'.
+    model : COLUMN
+        The model of each row, if a file holds the rows of several models.
+    cluster : COLUMN
+        The patient, document, ... that several cases belong to; 'none' turns off the warning about
+        such columns.
+    expert : COLUMN
+        What an expert alone answered, empty where nobody read a case: measures the team.
+    """
 
 
-COLUMNS = OptionGroup(
-    "ColumnNames",
-    {
-        "label": _text(column_option("The true class.")),
-        "probabilities": _text(
-            column_option(
-                "Columns with the probabilities: 'p_*', or names separated by commas.",
-                metavar="PATTERN",
-            )
-        ),
-        "logits": _text(
-            column_option(
-                "Columns with logits, instead of probabilities; a softmax is applied.",
-                metavar="PATTERN",
-                default="logit_*",
-            )
-        ),
-        "classes": _text(
-            column_option(
-                "The class of each of these columns, in order, separated by commas.",
-                metavar="NAMES",
-                default="the columns' names",
-            )
-        ),
-        "normalize": (
-            Annotated[
-                bool,
-                column_option(
-                    "Divide rounded probabilities by their sum in each row.",
-                    "--normalize",
-                    metavar=None,
-                    default=False,
-                ),
-            ],
-            False,
-        ),
-        "confidence": _text(
-            column_option(
-                "The confidence that ranks cases; higher means more certain.",
-                default="the top probability",
-            )
-        ),
-        "correct": _text(column_option("Whether a case is right, or its grade from 0 to 1.")),
-        "prediction": _text(
-            column_option(
-                "The predicted class, with a label and a confidence: right if it equals the label."
-            )
-        ),
-        "group": _text(
-            column_option("The site, age band, ... of a case; 'none' ignores the column 'group'.")
-        ),
-        "weight": _text(
-            column_option(
-                "The weight of a case; 'none' ignores the column 'sample_weight'.",
-                default="sample_weight",
-            )
-        ),
-    },
-)
-IDENTITY = OptionGroup(
-    "Identity",
-    {
-        "identifier": _text(
-            column_option(
-                "The identifier of a case, to compare models on the same cases; 'none' ignores "
-                "the column 'id'.",
-                "--id",
-            )
-        ),
-        "model": _text(
-            column_option(
-                "The model of each row, if a file holds the rows of several models.",
-                "--model-column",
-                default=False,
-            )
-        ),
-        "cluster": _text(
-            column_option(
-                "The patient, document, ... that several cases belong to; 'none' turns off the "
-                "warning about such columns.",
-                default=False,
-            )
-        ),
-        "expert": _text(
-            column_option(
-                "What an expert alone answered, empty where nobody read a case: measures the team.",
-                default=False,
-            )
-        ),
-    },
-)
-OPENING = OptionGroup(
-    "FileOptions",
-    {
-        "query": _text(
-            column_option(
-                "Rows to read: 'SELECT ... FROM file', or from the tables of a DuckDB database.",
-                metavar="SQL",
-                default=False,
-            )
-        ),
-        "format": _text(
-            column_option(
-                "The format: csv, tsv, parquet, jsonl, json or npz; for standard input, csv by "
-                "default.",
-                metavar="FORMAT",
-            )
-        ),
-        "delimiter": _text(
-            column_option(
-                "The character between the values of a CSV.",
-                metavar="CHARACTER",
-                default="the first of , ; and tab in the header",
-            )
-        ),
-        "decimal": _text(
-            column_option(
-                "The decimal mark of numbers in a CSV: . or ,", metavar="CHARACTER", default=True
-            ),
-            ".",
-        ),
-        "encoding": _text(
-            column_option(
-                "The encoding of text that is not UTF-8: latin-1, cp1252, utf-16, ...",
-                metavar="NAME",
-                default="utf-8",
-            )
-        ),
-    },
-)
+def _opening(
+    query: Text = None,
+    format: Text = None,  # noqa: A002 - the usual name
+    delimiter: Text = None,
+    decimal: Text = ".",
+    encoding: Text = None,
+) -> None:
+    """Say how a file is opened.
 
+    Parameters
+    ----------
+    query : SQL
+        Rows to read: 'SELECT ... FROM file', or from the tables of a DuckDB database.
+    format : FORMAT, default by name
+        The format: csv, tsv, parquet, jsonl, json or npz; for standard input, csv by default.
+    delimiter : CHARACTER, default the first of , ; and tab in the header
+        The character between the values of a CSV.
+    decimal : CHARACTER
+        The decimal mark of numbers in a CSV: . or ,
+    encoding : NAME, default utf-8
+        The encoding of text that is not UTF-8: latin-1, cp1252, utf-16, ...
+    """
+
+
+COLUMNS = OptionGroup("ColumnNames", _columns)
+IDENTITY = OptionGroup("Identity", _identity)
+OPENING = OptionGroup("FileOptions", _opening)
 Names = Annotated[
     list[str] | None,
     typer.Option(

@@ -21,24 +21,11 @@ if TYPE_CHECKING:
 
 @takes(columns=COLUMNS.without("group"), identity=IDENTITY, opening=OPENING)
 def plot(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE",
-            help="Predictions, as for 'evaluate'. Several files are several models in one plot.",
-        ),
-    ],
-    out: Annotated[
-        Path, typer.Option(metavar="PICTURE", help="The file to write: .png, .svg or .pdf.")
-    ],
-    target_accuracy: Annotated[
-        float | None,
-        typer.Option(metavar="ACCURACY", help="Mark where each curve reaches this accuracy."),
-    ] = None,
-    confidence_level: Annotated[
-        float, typer.Option(metavar="LEVEL", help="Confidence level of the bands and intervals.")
-    ] = 0.95,
-    title: Annotated[str | None, typer.Option(help="A title above the plot.")] = None,
+    files: list[Path],
+    out: Annotated[Path, typer.Option()],
+    target_accuracy: float | None = None,
+    confidence_level: float = 0.95,
+    title: str | None = None,
     name: Names = None,
     *,
     columns: ColumnNames,
@@ -50,6 +37,19 @@ def plot(
     With `--expert`, plot the team's curve: the accuracy of model and experts together.
 
     Columns are found by name, as for `expertload evaluate`.
+
+    Parameters
+    ----------
+    files : FILE
+        Predictions, as for 'evaluate'. Several files are several models in one plot.
+    out : PICTURE
+        The file to write: .png, .svg or .pdf.
+    target_accuracy : ACCURACY
+        Mark where each curve reaches this accuracy.
+    confidence_level : LEVEL
+        Confidence level of the bands and intervals.
+    title
+        A title above the plot.
     """
     patterns = [columns.probabilities] if columns.probabilities else []
     check_models(files, patterns, identity.model)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 @takes(columns=COLUMNS.only("probabilities", "classes", "normalize", "confidence", "group"))
 def sql(
     policy: Policy,
-    dialect: Annotated[
-        Literal["bigquery", "duckdb", "postgres", "snowflake", "spark"],
-        typer.Option(help="The database that will run it."),
-    ] = "duckdb",
-    table: Annotated[str, typer.Option(help="The table of new predictions.")] = "cases",
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Copy a column, for example an identifier. May be repeated.",
-        ),
-    ] = None,
+    dialect: Literal["bigquery", "duckdb", "postgres", "snowflake", "spark"] = "duckdb",
+    table: str = "cases",
+    keep: list[str] | None = None,
     *,
     columns: ColumnNames,
 ) -> None:
     """Print a statement that decides new predictions where they are stored.
 
     It decides as 'expertload decide --invalid delegate' does.
+
+    Parameters
+    ----------
+    dialect
+        The database that will run it.
+    table
+        The table of new predictions.
+    keep : COLUMN
+        Copy a column, for example an identifier. May be repeated.
     """
     from expertload.io import policy_sql
 
