@@ -32,12 +32,16 @@ from expertload.desk.queue.claims import claim
 from expertload.desk.rounds import N_CASES, Round, play
 from expertload.desk.trail.chain import seal_events
 
-SIZES = {"desktop": (1280, 860), "phone": (390, 844)}
+SIZES = {"desktop": (1280, 860), "phone": (360, 780)}
 PAGES = {
     "sign_in": "/sign-in",
     "review": "/review",
     "overview": "/manage",
     "policies": "/manage/policies",
+    "cases": "/manage/cases?key=left-000001",
+    "readers": "/manage/readers",
+    "challengers": "/manage/challengers",
+    "answers": "/review/answers",
     "people": "/manage/people",
     "audit": "/audit",
     "account": "/account",

@@ -8,10 +8,12 @@ from contextlib import contextmanager
 import httpx
 import pytest
 from fastapi.routing import APIRoute
+from typer.testing import CliRunner
 
+from expertload.cli.app import app
 from expertload.desk import Desk, Rules
 from expertload.desk.app import create_app
-from expertload.desk.people.accounts import ROLES, revoke_token
+from expertload.desk.people.accounts import ROLES, all_tokens, find_token, revoke_token
 from tests.desk.serving import Caller, serving
 from tests.desk.test_watch import read_all
 from tests.desk.world import Clock, World, sent
@@ -97,7 +99,7 @@ def test_other_ways_to_say_who_one_is_are_no_ways(world):
 def test_a_token_ends_when_it_expires_or_its_user_is_disabled(world):
     from sqlalchemy import text
 
-    from expertload.desk.people.accounts import add_token, find_token
+    from expertload.desk.people.accounts import add_token
 
     token = world.desk.write(add_token, "ann", "reader", days=1)
     assert world.desk.read(find_token, token).name == "ann"
@@ -106,6 +108,28 @@ def test_a_token_ends_when_it_expires_or_its_user_is_disabled(world):
     token = world.desk.write(add_token, "ann", "reader")
     world.desk.database.write(lambda c: c.execute(text("UPDATE users SET disabled = 1")))
     assert world.desk.read(find_token, token) is None
+
+
+def test_a_token_is_valid_for_as_many_days_as_its_command_says(tmp_path):
+    place = ["--data", str(tmp_path / "desk")]
+    run = CliRunner().invoke
+
+    def end(*options):
+        """The days until a new token ends, None without an end."""
+        made = run(app, ["desk", "token", "add", "model", "--role", "api", *options, *place])
+        assert made.exit_code == 0, made.output
+        with Desk.open(tmp_path / "desk") as desk:
+            assert desk.read(find_token, made.stdout.strip()).roles == {"api"}
+            newest = desk.read(all_tokens)[0]
+            return newest.expires and (newest.expires - newest.created) / 86_400e6
+
+    assert end("--days", "30") == 30
+    assert end() is None
+    for wrong in ("0", "36501", "soon"):
+        refused = run(app, ["desk", "token", "add", "x", "--role", "api", "--days", wrong, *place])
+        assert refused.exit_code == 2
+    with Desk.open(tmp_path / "desk") as desk:
+        assert len(desk.read(all_tokens)) == 2
 
 
 # ------------------------------------------------------------------ blindness

@@ -7,17 +7,19 @@ from pathlib import Path
 
 import httpx
 import pytest
+from PIL import Image
 from sqlalchemy import update
 from typer.testing import CliRunner
 
 from expertload.cli.app import app
-from expertload.desk.people.accounts import add_token
+from expertload.desk.people.accounts import add_token, disable_user
 from expertload.desk.people.sessions import first_link, peek_link, use_link
 from expertload.desk.store.tables import cases
 from expertload.desk.watch import state
 from expertload.desk.watch.policies import add_policy
 from expertload.exceptions import DeskRefusedError
 from tests.desk.people import person, visit
+from tests.desk.test_intake import encoded
 from tests.desk.world import policy_text, sent
 
 
@@ -113,6 +115,61 @@ def test_managers_learn_which_model_a_policy_decides_for(served, place, tmp_path
     assert served.send_one("b", 0.99, model="[net] 7").status == "decided"
 
 
+def test_a_desk_with_one_reader_says_what_audits_need(served):
+    served.with_rules(audit_second_share=1.0)
+    served.activate()
+    person(served.desk, "ann", "reader", "arbiter")
+    with visit(served, "boss", "manager") as client:
+        page = client.get("/manage").text
+        assert "Fewer than two people can read here" in page
+        assert "audit_second_share=0" in page
+        bob = person(served.desk, "bob", "reader")
+        page = client.get("/manage").text
+        assert "Fewer than two" not in page
+        assert "trust a single reader" not in page
+        served.desk.write(disable_user, bob)
+        assert "Fewer than two" in client.get("/manage").text
+        served.with_rules(audit_second_share=0.0)
+        page = client.get("/manage").text
+        assert "Audits trust a single reader" in page
+        assert "Fewer than two" not in page
+
+
+@pytest.mark.slow
+def test_managers_read_a_case_and_readers_do_not(served):
+    served.activate()
+    text = {"kind": "text", "content": "what a reader sees"}
+    image = {"kind": "image", "content": encoded(Image.new("L", (4, 4), 9))}
+    served.with_rules(quality_rate=0.0)
+    served.send(sent("a", 0.99, body=text), sent("b", 0.6, body=image))
+    served.with_rules(quality_rate=1.0)
+    served.send(sent("c", 0.99, body=text))
+    assert served.case("c").audit == "open"
+    with visit(served, "boss", "manager") as client:
+        page = client.get("/manage/cases", params={"key": "a"}).text
+        assert "what a reader sees" in page
+        assert "a confidence of 99" in page
+        page = client.get("/manage/cases", params={"key": "b"}).text
+        address = re.search(r"/manage/cases/body/\d+", page).group()
+        assert client.get(address).headers["content-type"] == "image/png"
+        assert client.get("/manage/cases/body/99").status_code == 404
+        assert client.get(f"/manage/cases/body/{10**30}").status_code == 422
+        assert 'href="/manage/cases?key=a"' in client.get("/audit", params={"case": "a"}).text
+    with visit(served, "eve", "reader") as client:
+        for forbidden in ("/manage/cases?key=a", address):
+            refused = client.get(forbidden)
+            assert refused.status_code == 403
+            assert "what a reader sees" not in refused.text
+    with visit(served, "both", "manager", "reader") as client:
+        for key in ("b", "c"):
+            page = client.get("/manage/cases", params={"key": key}).text
+            assert "You may still be asked to read this case" in page
+            assert "confidence" not in page
+            assert "<h3>Decisions" not in page
+        assert "confidence" in client.get("/manage/cases", params={"key": "a"}).text
+
+
+@pytest.mark.slow
 def test_nobody_locks_themselves_out(served):
     boss = person(served.desk, "boss", "manager")
     with visit(served, "boss") as client:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import base64
 import csv
+import importlib.util
 import io
 import json
+import os
+import subprocess
+import sys
 from itertools import permutations
 from pathlib import Path
 
@@ -248,6 +252,30 @@ def test_tables_become_columns_that_scikit_learn_reads(world, tmp_path):
     whole = found.dropna(subset=["age", "bmi"])
     model = LogisticRegression().fit(whole[["age", "bmi"]], whole.label, whole.weight)
     assert set(model.classes_) == {"cat", "dog"}
+
+
+@pytest.mark.processes  # the package leaves files open, which fails a test
+@pytest.mark.parametrize("kind", ["parquet", "imagefolder"])
+def test_hugging_face_reads_an_export_as_it_is(world, tmp_path, kind):
+    if importlib.util.find_spec("datasets") is None:
+        pytest.skip("datasets is not installed")
+    world.with_rules(certify_share=0.0)
+    body = text("a text") if kind == "parquet" else image(40)
+    world.send(sent("case-0", 0.6, body=body))
+    read_all(world, lambda key: "cat")
+    export_for_training(world.desk, tmp_path / "set")
+    program = (
+        "import datasets, json, sys\n"
+        "kind, folder, cache = sys.argv[1:]\n"
+        "(row,) = datasets.load_dataset(kind, split='train', data_dir=folder, cache_dir=cache)\n"
+        "print(json.dumps(row, default=lambda image: image.size))"
+    )
+    command = [sys.executable, "-c", program, kind, tmp_path / "set", tmp_path / "cache"]
+    offline = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, env=offline, stdout=subprocess.PIPE, check=True)
+    row = json.loads(done.stdout)
+    assert (row["key"], row["label"], row["weight"]) == ("case-0", "cat", 1)
+    assert row["text"] == "a text" if kind == "parquet" else row["image"] == [4, 4]
 
 
 def test_columns_of_several_types_become_text(world, tmp_path):

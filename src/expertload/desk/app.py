@@ -119,7 +119,6 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._heads_ended = 0
         self._in_head = True
         self._head_bytes = self._bytes = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -138,15 +137,12 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Handle some bytes; count them if they continue a head that has not ended."""
-        began = self._heads_ended if self._in_head else None
+        """Handle some bytes; refuse a head that goes on for too long."""
         self._bytes += len(data)
-        super().data_received(data)
-        if not self._in_head or self._heads_ended != began:
-            self._head_bytes = 0
-            return
         self._head_bytes += len(data)
-        if self._head_bytes > MOST_HEAD_BYTES and not self.transport.is_closing():
+        super().data_received(data)
+        is_too_long = self._in_head and self._head_bytes > MOST_HEAD_BYTES
+        if is_too_long and not self.transport.is_closing():
             self.send_400_response(
                 f"The head of a request may have at most {MOST_HEAD_BYTES} bytes."
             )
@@ -165,13 +161,12 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Record that a head has ended."""
-        self._heads_ended += 1
         self._in_head = False
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """Record that the next bytes belong to a new head."""
-        self._in_head = True
+        self._in_head, self._head_bytes = True, 0
         if self._timer is not None:
             self._timer.cancel()
         super().on_message_complete()

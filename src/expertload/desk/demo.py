@@ -29,7 +29,6 @@ from expertload.desk.people.accounts import add_token, add_user, find_user
 from expertload.desk.people.sessions import make_link
 from expertload.desk.settings import Rules
 from expertload.desk.watch.policies import activate, add_policy
-from expertload.monitoring import required_audits
 from expertload.operating_point import CertifiedPoint, certify
 
 CLASSES = tuple("0123456789")
@@ -57,27 +56,6 @@ COLLEAGUES: tuple[tuple[str, Role], ...] = (
     ("Robin (simulated)", "arbiter"),
 )
 VISITOR = "you"
-
-
-def what_audits_save() -> str:
-    """Say what it saves to audit doubtful decisions more often, by simulation.
-
-    Examples
-    --------
-    >>> from expertload.desk.demo import what_audits_save
-    >>> what_audits_save()[-46:]
-    'if 7 in 10 errors are among them, and not 182.'
-    """
-    fall, ratio = 2 * TARGET_ACCURACY - 1, DEMO_RULES.doubtful_ratio
-    alike = required_audits(TARGET_ACCURACY, fall, n_rounds=800)
-    by_doubt = required_audits(
-        TARGET_ACCURACY, fall, doubtful_ratio=ratio, doubtful_errors=0.7, n_rounds=800
-    )
-    return (
-        f"The least confident fifth of its decisions is audited {ratio:g} times as often: if "
-        f"errors double, {by_doubt.mean:.0f} audits find it if 7 in 10 errors are among them, "
-        f"and not {alike.mean:.0f}."
-    )
 
 
 @dataclass(frozen=True)

@@ -43,16 +43,11 @@ DEEPEST = 50
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body as it is stored: its kind, its media type, its bytes and their digest."""
+    """A body as it is stored: its kind, its media type and its bytes."""
 
     kind: str
     media_type: str
     content: bytes = field(repr=False)
-
-    @property
-    def sha256(self) -> str:
-        """Digest of the bytes."""
-        return hashlib.sha256(self.content).hexdigest()
 
 
 class SentCase(NamedTuple):

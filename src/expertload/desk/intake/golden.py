@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from sqlalchemy import select, text
 
@@ -73,9 +74,7 @@ def _store(transaction: Transaction, case: SentCase, due: int) -> Wanted:
         due=due,
     )
     if case.body is not None:
-        body = {"kind": case.body.kind, "media_type": case.body.media_type}
-        content = {"sha256": case.body.sha256, "content": case.body.content}
-        transaction.insert_all(bodies, [(event, {"id": event.case_id, **body, **content})])
+        transaction.insert(bodies, event, id=event.case_id, **asdict(case.body))
     return Wanted(event.case_id, due, event, "golden")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from sqlalchemy import select
@@ -12,14 +13,7 @@ from expertload.desk.intake.case import CONTROL, SentCase, Shadow
 from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy, unrouted
 from expertload.desk.intake.sampling import audit_rates, draw
 from expertload.desk.intake.shadows import answer_row, as_json, receive_shadows, store_shadows
-from expertload.desk.store.database import (
-    SECOND,
-    AnyRow,
-    Event,
-    Project,
-    Transaction,
-    content_digest,
-)
+from expertload.desk.store.database import SECOND, AnyRow, Event, Project, Transaction
 from expertload.desk.store.tables import bodies, cases, decisions, readings
 from expertload.exceptions import DeskRefusedError
 
@@ -261,7 +255,6 @@ class _Batch:
         decided = routed.is_decided
         due = self.due if case.due is None else case.due
         cause = route.cause if decided or not route.accepted else "not_confirmed_yet"
-        probabilities = as_json(case.probabilities)
         row = {
             "id": number,
             "project_id": project.id,
@@ -273,8 +266,7 @@ class _Batch:
             "cluster": case.cluster,
             "predicted": route.predicted,
             "confidence": route.confidence,
-            "probabilities": probabilities,
-            "probabilities_sha256": content_digest(probabilities),
+            "probabilities": as_json(case.probabilities),
             "accepted": route.accepted,
             "cause": cause,
             "policy_id": policy,
@@ -288,9 +280,7 @@ class _Batch:
         }
         self.cases.append((event, row))
         if case.body is not None:
-            body = {"kind": case.body.kind, "media_type": case.body.media_type}
-            content = {"sha256": case.body.sha256, "content": case.body.content}
-            self.bodies.append((event, {"id": number, **body, **content}))
+            self.bodies.append((event, {"id": number, **asdict(case.body)}))
         for name, given in _others(sent, case):
             self.shadows.append((event, number, answer_row(name, given), True))
         if not decided or u < rate:
@@ -329,9 +319,7 @@ def automatic(case: int, kind: str, route: Route, policy: int | None, made: int)
         "kind": kind,
         "label": route.predicted,
         "policy_id": policy,
-        "reading_id": None,
         "made": made,
-        "supersedes": None,
     }
 
 
@@ -369,9 +357,6 @@ class Wanted(NamedTuple):
     why: str
 
 
-_NEW: dict[str, Any] = dict.fromkeys(str(c.name) for c in readings.columns)
-
-
 def open_readings(
     transaction: Transaction,
     wanted: Sequence[Wanted],
@@ -383,7 +368,6 @@ def open_readings(
     if not wanted:
         return
     new = {
-        **_NEW,
         "project_id": transaction.project.id,
         "state": "waiting",
         "barred": barred,

@@ -16,7 +16,7 @@ import orjson
 
 from expertload.desk.intake.case import Shadow
 from expertload.desk.intake.routing import flaw_of, top_class
-from expertload.desk.store.database import Event, Transaction, content_digest
+from expertload.desk.store.database import Event, Transaction
 from expertload.desk.store.tables import shadows
 from expertload.exceptions import DeskRefusedError
 
@@ -39,14 +39,12 @@ def classes_digest(names: tuple[str, ...]) -> str:
 def answer_row(model: str, probabilities: dict[str, float]) -> dict[str, Any]:
     """Return the columns of a model's answer; it has no confidence if it is not valid."""
     is_valid = not flaw_of(probabilities)
-    written = as_json(probabilities)
     return {
         "model": model,
         "classes": classes_digest(tuple(probabilities)),
         "predicted": top_class(probabilities),
         "confidence": max(probabilities.values()) if is_valid else None,
-        "probabilities": written,
-        "probabilities_sha256": content_digest(written),
+        "probabilities": as_json(probabilities),
     }
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from sqlalchemy import func, select
 
 from expertload._typing import FloatArray
+from expertload.desk.intake.golden import PEOPLE
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.pages.page import hour, number
 from expertload.desk.store.database import AnyRow, Transaction
@@ -38,7 +39,24 @@ def overview(transaction: Transaction) -> dict[str, Any]:
         **_promise(transaction, state["monitor"]),
         "bars": hourly_bars(_hours(transaction)),
         "news": _news(transaction),
+        "second_reader": second_reader(transaction),
     }
+
+
+def second_reader(transaction: Transaction) -> str:
+    """Return who reads audits again: "asked", "missing" where only one may read, or "not asked".
+
+    The default stays what the promise needs. A single reader may repeat the model's mistakes, and
+    then wrong decisions pass for right, so their agreement counts only if a manager says so.
+    """
+    if not transaction.project.rules.audit_second_share:
+        return "not asked"
+    people = transaction.rows(
+        f"SELECT count(DISTINCT people.id) FROM ({PEOPLE}) AS people",
+        project=transaction.project.id,
+        now=transaction.now,
+    )
+    return "asked" if people[0][0] > 1 else "missing"
 
 
 def _promise(transaction: Transaction, monitor: dict[str, Any] | None) -> dict[str, Any]:

@@ -23,8 +23,8 @@ from expertload.desk.queue import claims
 from expertload.desk.queue.answers import answer, undo
 from expertload.desk.queue.claims import Claim, Held
 from expertload.desk.queue.corrections import correct_own, own_answers
-from expertload.desk.store.database import SECOND, Transaction
-from expertload.desk.store.tables import answers, bodies, readings
+from expertload.desk.store.database import SECOND, AnyRow, Transaction
+from expertload.desk.store.tables import answers, bodies, cases, readings
 from expertload.exceptions import DeskRefusedError
 
 router = APIRouter(prefix="/review", route_class=PageRoute)
@@ -61,7 +61,7 @@ async def show(request: Request, reader: Reader, notice: str = "") -> Response:
         return render(request, "idle.html.j2", **values)
     values |= {
         "held": held,
-        "content": _content(held),
+        "content": content_of(held),
         "submission": _submission(held.lease),
         "reasons": REASONS,
         "keys": _keys(held.classes),
@@ -110,7 +110,7 @@ def _can_undo(transaction: Transaction, reader: int) -> dict[str, Any] | None:
     return {"submission": row.submission, "label": row.label, "left": max(1, int(left))}
 
 
-def _content(held: Claim) -> Any:
+def content_of(held: Claim) -> Any:
     """Return the content of a body, as the template needs it."""
     if held.body is None:
         return None
@@ -139,16 +139,11 @@ def _submission(lease: str) -> str:
 @router.get("/body/{case}")
 async def body(case: int, request: Request, reader: Reader) -> Response:
     """Send the image of a case that the reader holds, would get next, or has answered."""
-    media_type, content = await desk_of(request).aread(_image, reader, case)
-    headers = {
-        **HEADERS,
-        "Content-Security-Policy": "default-src 'none'; sandbox",
-        "Cache-Control": "private, max-age=600",
-    }
-    return Response(content, media_type=media_type, headers=headers)
+    await desk_of(request).aread(_check_may_see, reader, case)
+    return await send_image(request, case)
 
 
-def _image(transaction: Transaction, reader: Principal, case: int) -> tuple[str, bytes]:
+def _check_may_see(transaction: Transaction, reader: Principal, case: int) -> None:
     held = claims.holding(transaction, reader.user)
     is_arbiter = "arbiter" in reader.roles
     if (
@@ -157,10 +152,25 @@ def _image(transaction: Transaction, reader: Principal, case: int) -> tuple[str,
         and not any(row.case_id == case for row in own_answers(transaction, reader.user))
     ):
         raise DeskRefusedError("not_found", "You hold no such case.")
-    row = transaction.first(select(bodies).where(bodies.c.id == case, bodies.c.kind == "image"))
+
+
+async def send_image(request: Request, case: int) -> Response:
+    """Send the image of a case to somebody who may see it."""
+    row = await desk_of(request).aread(_image, case)
     if row is None:
         raise DeskRefusedError("not_found", "This case has no image.")
-    return row.media_type, row.content
+    headers = {
+        **HEADERS,
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "Cache-Control": "private, max-age=600",
+    }
+    return Response(row.content, media_type=row.media_type, headers=headers)
+
+
+def _image(transaction: Transaction, case: int) -> AnyRow | None:
+    ours = select(bodies).join(cases, cases.c.id == bodies.c.id)
+    ours = ours.where(transaction.in_project(cases), cases.c.id == case, bodies.c.kind == "image")
+    return transaction.first(ours)
 
 
 @router.get("/waiting")
@@ -189,7 +199,7 @@ def _answers(transaction: Transaction, reader: Principal, number: int) -> dict[s
         "given": given,
         "chosen": chosen,
         "held": seen,
-        "content": None if seen is None else _content(seen),
+        "content": None if seen is None else content_of(seen),
     }
 
 

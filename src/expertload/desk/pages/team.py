@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFile
+from fastapi import APIRouter, Depends, File, Form, Path, Request, Response, UploadFile
 from sqlalchemy import func, select
 
 from expertload.desk.api.access import desk_of
 from expertload.desk.api.team import add_lines
 from expertload.desk.intake.receiving import find_case
 from expertload.desk.pages.page import PageRoute, go, render
+from expertload.desk.pages.review import content_of, send_image
 from expertload.desk.pages.sign_in import signed_in
 from expertload.desk.queue import corrections
-from expertload.desk.queue.claims import classes_of
+from expertload.desk.queue.claims import Held, claim_of, classes_of
 from expertload.desk.store.database import Transaction
 from expertload.desk.store.tables import cases, decisions
 from expertload.desk.watch import policies, readers
@@ -24,6 +25,7 @@ router = APIRouter(
     prefix="/manage", route_class=PageRoute, dependencies=[Depends(signed_in("manager"))]
 )
 Reason = Annotated[str, Form(min_length=1, max_length=2_000)]
+Number = Annotated[int, Path(ge=1, lt=2**62)]
 Text = Annotated[str, Form(min_length=1, max_length=200)]
 NOTICES = {
     "corrected": "The answer is corrected, and the case settled again.",
@@ -78,8 +80,16 @@ def _case(transaction: Transaction, key: str) -> dict[str, Any]:
             "decisions": transaction.all(made.order_by(decisions.c.version)),
             "answers": corrections.answers_to(transaction, case.id),
             "classes": classes_of(transaction),
+            "held": (seen := claim_of(transaction, Held(case.id, "", 0))),
+            "content": content_of(seen),
         }
     return view
+
+
+@router.get("/cases/body/{case}")
+async def show_image(case: Number, request: Request) -> Response:
+    """Send the image of a case."""
+    return await send_image(request, case)
 
 
 def _back(key: str, notice: str) -> Response:

@@ -23,7 +23,17 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Engine, FromClause, Row, Select, Table, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Executable,
+    FromClause,
+    Row,
+    Select,
+    Table,
+    update,
+)
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from expertload.desk.settings import Rules
@@ -188,9 +198,9 @@ class Event:
     changes: list[tuple[str, int, dict[str, Any]]] = field(default_factory=list)
 
     def note(self, table: Table, row: int, values: dict[str, Any]) -> None:
-        """Record the new values of a row, without secrets."""
-        recorded = _recorded(table)
-        kept = {name: value for name, value in values.items() if name in recorded}
+        """Record the new values of a row, without secrets; of large content, its digest."""
+        recorded, known = _recorded(table), _with_digests(table, values)
+        kept = {name: value for name, value in known.items() if name in recorded}
         self.changes.append((table.name, row, kept))
 
 
@@ -243,13 +253,13 @@ class Transaction:
         """Return the condition that a row belongs to the project."""
         return table.c.project_id == self.project.id
 
-    def first(self, query: Select[Any]) -> AnyRow | None:
+    def first(self, query: Executable, **values: Any) -> AnyRow | None:
         """Return the first row of a query, or None."""
-        return self.connection.execute(query).first()
+        return self.connection.execute(query, values).first()
 
-    def all(self, query: Select[Any]) -> list[AnyRow]:
+    def all(self, query: Executable, **values: Any) -> list[AnyRow]:
         """Return every row of a query."""
-        return list(self.connection.execute(query).all())
+        return list(self.connection.execute(query, values).all())
 
     def value(self, query: Select[Any]) -> Any:
         """Return the first column of the first row of a query, or None."""
@@ -286,9 +296,10 @@ class Transaction:
         if not rows:
             return
         names, recorded = table.columns.keys(), _recorded(table)
-        written = [tuple(map(values.get, names)) for _, values in rows]
+        known = [(event, _with_digests(table, values)) for event, values in rows]
+        written = [tuple(map(values.get, names)) for _, values in known]
         self._database.insert(self.connection, f"{table.name} ({', '.join(names)})", written)
-        for event, values in rows:
+        for event, values in known:
             kept = {name: v for name, v in values.items() if v is not None and name in recorded}
             event.changes.append((table.name, values["id"], kept))
         if "state" in table.c:
@@ -297,7 +308,8 @@ class Transaction:
 
     def update(self, table: Table, row: int, event: Event, **values: Any) -> None:
         """Change one row and record it."""
-        self.connection.execute(update(table).where(table.c.id == row).values(**values))
+        stored = {k: v for k, v in _with_digests(table, values).items() if k in table.c}
+        self.connection.execute(update(table).where(table.c.id == row).values(**stored))
         event.note(table, row, values)
 
     def move(self, table: Table, row: AnyRow, state: str, event: Event, **values: Any) -> None:
@@ -360,9 +372,20 @@ def _recorded(table: Table) -> frozenset[str]:
 
     The id is left out, because each change has it anyway.
     """
-    digests = {c.info["digest"] for c in table.columns if "digest" in c.info}
     plain = {c.name for c in table.columns if not c.info.get("secret") and c.name != "id"}
-    return frozenset(plain | digests)
+    return frozenset(plain | {*_digests(table).values()})
+
+
+@cache
+def _digests(table: Table) -> dict[str, str]:
+    """Return the columns with large content, each with the name of its digest."""
+    return {c.name: c.info["digest"] for c in table.columns if "digest" in c.info}
+
+
+def _with_digests(table: Table, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a row, with the digests of its large content."""
+    large = _digests(table).items()
+    return values | {d: content_digest(values[c]) for c, d in large if c in values}
 
 
 def content_digest(content: Any) -> str | None:

@@ -40,18 +40,11 @@ def _to(name: str, table: str, **options: Any) -> Column[int]:
     return Column(name, Id, sa.ForeignKey(f"{table}.id"), **options)
 
 
-def _index(
-    table: Table, name: str, *columns: str, where: str | None = None, unique: bool = False
-) -> None:
-    """Add an index of all rows, or of those for which a condition holds."""
-    condition = None if where is None else sa.text(where)
-    sa.Index(
-        name,
-        *(table.c[column] for column in columns),
-        unique=unique,
-        sqlite_where=condition,
-        postgresql_where=condition,
-    )
+def _index(table: Table, name: str, columns: str, where: str = "", *, unique: bool = False) -> None:
+    """Add an index of some columns, of all rows or of those for which a condition holds."""
+    condition = sa.text(where) if where else None
+    named = [table.c[column] for column in columns.split(", ")]
+    sa.Index(name, *named, unique=unique, sqlite_where=condition, postgresql_where=condition)
 
 
 projects = _table(
@@ -82,13 +75,7 @@ memberships = _table(
     Column("ended", BigInteger),
 )
 _index(
-    memberships,
-    "uq_memberships_current",
-    "user_id",
-    "project_id",
-    "role",
-    where="ended IS NULL",
-    unique=True,
+    memberships, "uq_memberships_current", "user_id, project_id, role", "ended IS NULL", unique=True
 )
 
 sessions = _table(
@@ -127,8 +114,8 @@ policies = _table(
     Column("share", Float),  # of the cases that it decides while it is on trial
     Column("caught_up", Id),  # the last waiting case that it has looked at; empty if all
 )
-_index(policies, "uq_policies_active", "project_id", where="state = 'active'", unique=True)
-_index(policies, "uq_policies_trial", "project_id", where="state = 'trial'", unique=True)
+_index(policies, "uq_policies_active", "project_id", "state = 'active'", unique=True)
+_index(policies, "uq_policies_trial", "project_id", "state = 'trial'", unique=True)
 
 cases = _table(
     "cases",
@@ -156,10 +143,10 @@ cases = _table(
     Column("weight", Float),  # how much a settled audit counts; None is 1
     sa.UniqueConstraint("project_id", "key"),
 )
-_index(cases, "ix_cases_golden", "project_id", "id", where="truth IS NOT NULL")
-_index(cases, "ix_cases_policy_received", "policy_id", "received")
-_index(cases, "ix_cases_audited", "policy_id", "id", "audit", where="audit IS NOT NULL")
-_index(cases, "ix_cases_received", "project_id", "received")
+_index(cases, "ix_cases_golden", "project_id, id", "truth IS NOT NULL")
+_index(cases, "ix_cases_policy_received", "policy_id, received")
+_index(cases, "ix_cases_audited", "policy_id, id, audit", "audit IS NOT NULL")
+_index(cases, "ix_cases_received", "project_id, received")
 
 shadows = _table(  # what models answered that did not decide the case
     "shadows",
@@ -174,7 +161,7 @@ shadows = _table(  # what models answered that did not decide the case
     Column("received", BigInteger, nullable=False),
     sa.UniqueConstraint("case_id", "model"),
 )
-_index(shadows, "ix_shadows_model", "project_id", "model", "id")
+_index(shadows, "ix_shadows_model", "project_id, model, id")
 
 bodies = Table(
     "bodies",
@@ -198,7 +185,7 @@ decisions = _table(
     _to("supersedes", "decisions", unique=True),
     sa.UniqueConstraint("case_id", "version"),
 )
-_index(decisions, "ix_decisions_policy_made", "policy_id", "made")
+_index(decisions, "ix_decisions_policy_made", "policy_id, made")
 
 readings = _table(
     "readings",
@@ -217,21 +204,12 @@ readings = _table(
     Column("finished", BigInteger),
     Column("answer_id", Id),  # the answer that counts; answers point back
 )
-_index(
-    readings,
-    "ix_readings_waiting",
-    "project_id",
-    "due",
-    "id",
-    "why",
-    "barred",
-    where="state = 'waiting'",
-)
-_index(readings, "ix_readings_waiting_since", "project_id", "created", where="state = 'waiting'")
-_index(readings, "ix_readings_leased", "project_id", "until", where="state = 'leased'")
-_index(readings, "uq_readings_lease_a_reader", "reader", where="state = 'leased'", unique=True)
-_index(readings, "ix_readings_case", "case_id", "reader")
-_index(readings, "ix_readings_second", "project_id", "id", where="why = 'second'")
+_index(readings, "ix_readings_waiting", "project_id, due, id, why, barred", "state = 'waiting'")
+_index(readings, "ix_readings_waiting_since", "project_id, created", "state = 'waiting'")
+_index(readings, "ix_readings_leased", "project_id, until", "state = 'leased'")
+_index(readings, "uq_readings_lease_a_reader", "reader", "state = 'leased'", unique=True)
+_index(readings, "ix_readings_case", "case_id, reader")
+_index(readings, "ix_readings_second", "project_id, id", "why = 'second'")
 
 answers = _table(
     "answers",
@@ -247,9 +225,9 @@ answers = _table(
     Column("reason", Text),
     sa.UniqueConstraint("reader", "submission"),
 )
-_index(answers, "uq_answers_supersedes", "supersedes", where="supersedes IS NOT NULL", unique=True)
+_index(answers, "uq_answers_supersedes", "supersedes", "supersedes IS NOT NULL", unique=True)
 _index(answers, "ix_answers_given", "given")
-_index(answers, "ix_answers_reader_given", "reader", "given")
+_index(answers, "ix_answers_reader_given", "reader, given")
 
 skips = _table(
     "skips",
@@ -258,7 +236,7 @@ skips = _table(
     Column("reason", Text, nullable=False),
     Column("skipped", BigInteger, nullable=False),
 )
-_index(skips, "ix_skips_reading_reader", "reading_id", "reader", "skipped")
+_index(skips, "ix_skips_reading_reader", "reading_id, reader, skipped")
 
 monitors = _table(
     "monitors",
@@ -296,7 +274,7 @@ events = _table(
     Column("changes", Text, nullable=False),
 )
 _index(events, "ix_events_case", "case_id")
-_index(events, "ix_events_of_no_case", "project_id", "kind", "id", where="case_id IS NULL")
+_index(events, "ix_events_of_no_case", "project_id, kind, id", "case_id IS NULL")
 
 seals = _table(
     "seals",
@@ -330,7 +308,7 @@ outbox = _table(
     Column("error", Text),
     Column("created", BigInteger, nullable=False),
 )
-_index(outbox, "ix_outbox_waiting", "next_try", where="state = 'waiting'")
+_index(outbox, "ix_outbox_waiting", "next_try", "state = 'waiting'")
 _index(outbox, "ix_outbox_case", "case_id")
 
 

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from expertload.desk.desk import Desk
 from expertload.desk.intake.case import SentCase
 from expertload.desk.intake.receiving import Routed, automatic, route_all
 from expertload.desk.intake.shadows import answer_row, as_json
-from expertload.desk.store.database import AnyRow, Event, Transaction, content_digest
+from expertload.desk.store.database import AnyRow, Event, Transaction
 from expertload.desk.store.tables import (
     cases,
     decisions,
@@ -155,22 +155,6 @@ def _swap_answers(
     chosen = shadows.c.case_id == row.id, shadows.c.model == case.model
     shadow = transaction.value(select(shadows.c.id).where(*chosen))
     before = answer_row(sent.model or "", sent.probabilities or {})
-    _write(transaction, event, shadows, shadow, before)
-    written = as_json(case.probabilities)
-    answer = {"model": case.model, "probabilities": written}
-    _write(
-        transaction,
-        event,
-        cases,
-        row.id,
-        {**answer, "probabilities_sha256": content_digest(written)},
-    )
-
-
-def _write(
-    transaction: Transaction, event: Event, table: Any, number: int, values: dict[str, Any]
-) -> None:
-    """Change a row whose event has the digest of what is too long for it."""
-    stored = {name: value for name, value in values.items() if name in table.c}
-    transaction.connection.execute(update(table).where(table.c.id == number).values(**stored))
-    event.note(table, number, values)
+    transaction.update(shadows, shadow, event, **before)
+    answer = {"model": case.model, "probabilities": as_json(case.probabilities)}
+    transaction.update(cases, row.id, event, **answer)

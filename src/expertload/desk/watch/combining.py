@@ -13,12 +13,12 @@ import json
 from functools import lru_cache
 
 import numpy as np
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from expertload.calibrators import TemperatureScaling
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.queue.claims import classes_of
-from expertload.desk.store.database import AnyRow, Transaction, content_digest
+from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import projects
 from expertload.desk.watch.policies import find_policy
 from expertload.desk.watch.quality import blind_labels
@@ -71,10 +71,7 @@ def stop_combining(transaction: Transaction) -> None:
 
 def _store(transaction: Transaction, document: str | None) -> None:
     event = transaction.event("combining.stopped" if document is None else "combining.started")
-    number = transaction.project.id
-    changed = update(projects).where(projects.c.id == number).values(combiner=document)
-    transaction.connection.execute(changed)
-    event.note(projects, number, {"combiner_sha256": content_digest(document)})
+    transaction.update(projects, transaction.project.id, event, combiner=document)
 
 
 def combiner_of(transaction: Transaction) -> Combiner | None:

@@ -10,9 +10,7 @@ share of 0.2 includes, and a case that was read is not read again.
 
 from __future__ import annotations
 
-import hashlib
-
-from sqlalchemy import exists, func, select, update
+from sqlalchemy import exists, func, select
 
 from expertload.desk.intake.receiving import Wanted, find_case, open_readings
 from expertload.desk.intake.routing import read_policy
@@ -39,14 +37,7 @@ def add_policy(transaction: Transaction, document: str, *, source: str = "upload
     """Store a certified policy as a draft; return its number."""
     read_policy(document)
     event = transaction.event("policy.added")
-    return transaction.insert(
-        policies,
-        event,
-        state="draft",
-        document=document,
-        sha256=hashlib.sha256(document.encode()).hexdigest(),
-        source=source,
-    )
+    return transaction.insert(policies, event, state="draft", document=document, source=source)
 
 
 def activate(transaction: Transaction, number: int) -> None:
@@ -265,17 +256,12 @@ def erase(transaction: Transaction, key: str) -> bool:
     if case.probabilities is None and not kept and (body is None or body.content == ERASED):
         return False
     event = transaction.event("case.erased", case_id=case.id)
-    without = update(cases).where(cases.c.id == case.id).values(probabilities=None)
-    transaction.connection.execute(without)
-    event.note(cases, case.id, {"probabilities_sha256": None})
+    transaction.update(cases, case.id, event, probabilities=None)
     for shadow in kept:
-        erased = update(shadows).where(shadows.c.id == shadow).values(probabilities=None)
-        transaction.connection.execute(erased)
-        event.note(shadows, shadow, {"probabilities_sha256": None})
+        transaction.update(shadows, shadow, event, probabilities=None)
     if body is not None:
         shown = {"kind": "text", "media_type": "text/plain; charset=utf-8"}
-        digest = hashlib.sha256(ERASED).hexdigest()
-        transaction.update(bodies, case.id, event, content=ERASED, sha256=digest, **shown)
+        transaction.update(bodies, case.id, event, content=ERASED, **shown)
     return True
 
 

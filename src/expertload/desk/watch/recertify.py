@@ -1,9 +1,9 @@
 """Certifies a new policy from the stream of cases, as often as anybody asks.
 
 A certificate on all labels so far is for one try: tried again with more labels, it certifies by
-luck. The evidence over the stream holds at any time (`expertload.monitoring.StreamEvidence`). Cases
-are counted in the order in which they came, since the last alarm. Those without an answer count as
-wrong until it comes. What sets the thresholds is older, and is not counted.
+luck. The evidence over the stream holds at any time (`expertload.monitoring.ChallengerMonitor`).
+Cases are counted in the order in which they came, since the last alarm. Those without an answer
+count as wrong until it comes. What sets the thresholds is older, and is not counted.
 
 Only cases that are set apart count, because others may have taught the model, and of these the
 ones whose draw is below the rate: they were read whatever the policy decided.
