@@ -153,14 +153,19 @@ def places(folder: Path, only: str | None) -> Iterator[Place]:
 
 
 @contextlib.contextmanager
-def server(place: Place, name: str) -> Iterator[tuple[str, int]]:
-    """Run `expertload desk serve` in its own process; yield its host and port."""
+def server(place: Place, name: str, *, watched: bool = False) -> Iterator[tuple[str, int]]:
+    """Run `expertload desk serve` in its own process; yield its host and port.
+
+    If it is `watched`, it records how long its event loop pauses.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     where = "--data" if place.kind == "sqlite" else "--database"
-    command = [sys.executable, "-m", "expertload.cli", "desk", "serve", where, place.desk(name)]
+    serve = ["expertload.cli", "desk", "serve", where, place.desk(name), "--port", str(port)]
+    if watched:
+        serve = ["benchmarks.desk.watched", place.desk(name), str(port)]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen([*command, "--port", str(port)], **quiet)
+    process = subprocess.Popen([sys.executable, "-m", *serve], **quiet)
     try:
         _wait(port)
         yield "127.0.0.1", port
