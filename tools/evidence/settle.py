@@ -6,6 +6,10 @@ process with the same folder trains other runs of the queue. Runs in results/*.c
 so another machine can go on where one stopped. The rule that the queue follows is in
 experiments/claim/claim-resnet9-usual-tuning.toml. `python -m tools.evidence claim RUNS` then reads
 the runs into CSV.
+
+A processor without bfloat16 instructions takes an hour for an epoch. Give it a whole seed in single
+precision (`--seed 13 --precision 32-true`): the losses of a seed are compared with each other, so
+they must be trained alike.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from expertload.exceptions import RunInUseError, TrainingDivergedError
 from expertload.lab import RunConfig, RunFolder, load_recipe, train
 from expertload.lab.results.rows import ResultRow, best_options, options_of
 from expertload.lab.runs.recipe import LossConfig
-from expertload.lab.training.progress import ConsoleReporter
+from expertload.lab.training.progress import Reporter
 from tools.evidence.experiments import by_seed, rows_of
 
 ARMS = ("usual", "authors")
@@ -37,11 +41,16 @@ Run = tuple[Path, RunConfig]
 class Queue:
     """The runs of the experiment in their order; those of the chosen weight once it is chosen."""
 
-    def __init__(self, runs: Path) -> None:
+    def __init__(self, runs: Path, *, seed: int | None = None, precision: str = "") -> None:
         self.runs = runs
+        self.seed = seed
+        self.precision = precision
         self.diverged: set[Path] = set()
 
     def __iter__(self) -> Iterator[Run]:
+        return (run for run in self._all() if self.seed in (None, run[1].seed))
+
+    def _all(self) -> Iterator[Run]:
         for arm in ARMS:  # how far apart are the arms?
             yield self._run(arm, "ce", FRESH_SEEDS[0])
         for arm in ARMS:
@@ -71,6 +80,9 @@ class Queue:
         recipe = load_recipe(f"claim-resnet9-{arm}")
         candidate = recipe.candidates(loss)[0] if isinstance(loss, str) else loss
         config = recipe.run(candidate, seed)
+        if self.precision:
+            changed = config.training.model_copy(update={"precision": self.precision})
+            config = config.model_copy(update={"training": changed})
         return self.runs / recipe.name / config.run_name, config
 
     def _tuning(self, arm: str) -> list[Run]:
@@ -112,7 +124,7 @@ def settle(queue: Queue, *, data_dir: Path | None = None) -> None:
                 continue
             _say(f"{folder.parent.name}/{folder.name}")
             try:
-                reporter = ConsoleReporter(Console(width=160), folder=folder)
+                reporter = Reporter(Console(width=160), folder=folder)
                 train(config, folder, data_dir=data_dir, accelerator="cpu", reporter=reporter)
             except RunInUseError:
                 _say("another process trains it")
@@ -139,8 +151,12 @@ def main() -> None:
     parser.add_argument("runs", type=Path, help="folder with one folder of runs per recipe")
     parser.add_argument("--data-dir", type=Path, help="where data files are")
     parser.add_argument("--list", action="store_true", help="show the queue, and train nothing")
+    parser.add_argument("--seed", type=int, help="train this seed alone")
+    parser.add_argument("--precision", default="", help="instead of that of the recipes")
     arguments = parser.parse_args()
-    queue = Queue(arguments.runs)
+    if arguments.precision and arguments.seed is None:
+        parser.error("--precision needs --seed: the losses of a seed must be trained alike")
+    queue = Queue(arguments.runs, seed=arguments.seed, precision=arguments.precision)
     if arguments.list:
         for folder, config in queue:
             state = "open" if queue.is_open((folder, config)) else "done"
