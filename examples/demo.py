@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.table import Table
 from rounds import AUDITED, FIRST_LABELS, Round, draw, play
 
-from expertload.cli.lab_lower_load import Telling
 from expertload.lab import lower_load
 from expertload.lab.ladder.numbers import LadderRow
 from expertload.lab.ladder.outcome import LowerLoad
@@ -103,7 +102,7 @@ def main() -> None:
         epochs=EPOCHS,
         target_accuracy=TARGET,
         accelerator="cpu",
-        narrator=Telling(console),
+        console=console,
     )
     console.print("\n[bold]What each step gained[/bold]\n")
     console.print(table_of(found.rows))

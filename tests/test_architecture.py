@@ -44,8 +44,8 @@ HEAVY_ALLOWED = {
     "torch": {"losses", "torch_metrics", "ensembling", "lab"},
     "torchmetrics": {"torch_metrics", "lab"},
     "narwhals": {"io"},
-    "duckdb": set(),
-    "pyarrow": set(),
+    "duckdb": {"io"},
+    "pyarrow": {"io"},
     "matplotlib": {"display", "lab"},
     "sklearn": {"sklearn", "lab"},
 }

@@ -41,6 +41,8 @@ def said_without(missing: str, statement: str) -> str:
         ("expertload.torch_metrics", "torch", "torch"),
         ("expertload.torch_metrics", "torchmetrics", "torch"),
         ("expertload.sklearn", "sklearn", "sklearn"),
+        ("expertload.io", "duckdb", "frames"),
+        ("expertload.io", "narwhals", "frames"),
         ("expertload.lab.models", "torch", "lab"),
     ],
 )

@@ -16,7 +16,9 @@ from tests.pages import PAGES, ROOT, examples, fences, page_id
 from tests.standins import stand_ins
 
 README = PAGES[0].read_text()
-LANGUAGES = {"", "sh", "python", "text", "toml", "json", "nginx", "{toctree}", "{container} doors"}
+LANGUAGES = {"", "sh", "python", "text", "toml", "json", "nginx"}
+# Directives of the first page; what it includes runs as a part of README.md.
+LANGUAGES |= {"{toctree}", "{container} doors", "{include} ../README.md"}
 
 
 @pytest.mark.slow

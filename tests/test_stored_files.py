@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from expertload import Cases
-from expertload._store import digest
 from expertload.calibrators import TemperatureScaling, load_calibrator
-from expertload.exceptions import DataTypeError, FileFormatError
+from expertload.exceptions import FileFormatError
 from expertload.monitoring import AccuracyMonitor
 from expertload.operating_point import (
     certify,
@@ -76,19 +75,3 @@ def test_a_file_cut_anywhere_is_refused(stored):
         path.write_text(text[:end])
         with pytest.raises(FileFormatError):
             load(path)
-
-
-@pytest.mark.parametrize("group", [[], {}, None, True, 1.5])
-def test_a_group_that_is_no_name_is_refused(tmp_path, group):
-    path = tmp_path / "groups.json"
-    KINDS["groups"][0].save(path)
-    document = json.loads(path.read_text())
-    document["content"]["groups"][0]["group"] = group
-    path.write_text(json.dumps({**document, "sha256": digest(document)}))
-    with pytest.raises(FileFormatError, match="a label must be text or a whole number"):
-        load_operating_point(path)
-
-
-def test_a_key_that_no_file_could_hold_is_refused():
-    with pytest.raises(DataTypeError, match="Got a huge one"):
-        AccuracyMonitor(target_accuracy=0.9).update([1], key=[10**5000])

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from expertload.exceptions import LabelError
@@ -150,10 +150,7 @@ class Matched(NamedTuple):
 def match_columns(
     labels: Collection[str], columns: Sequence[str], classes: Sequence[str], wording: Wording
 ) -> Matched:
-    """Match the distinct labels of cases to the columns of these classes.
-
-    If labels map to the rows in which they first occur, messages name the row.
-    """
+    """Match the distinct labels of cases to the columns of these classes."""
     if len(columns) == 1:
         return match_lone(labels, columns[0], classes[0], wording)
     return match_by_name(labels, classes, wording)
@@ -174,9 +171,8 @@ def match_by_name(labels: Collection[str], names: Sequence[str], wording: Wordin
     stranger = next((label for label in sorted(labels) if label not in found), None)
     if stranger is None:
         return Matched(tuple(classes), found)
-    row = f" in row {labels[stranger]}" if isinstance(labels, Mapping) else ""
     raise LabelError(
-        f"A label {wording.labels} names no column: {listed([stranger])}{row}. The columns of "
+        f"A label {wording.labels} names no column: {listed([stranger])}. The columns of "
         f"probabilities are of {listed(classes)}. Hint: name each column after its class, or "
         f"{wording.remedy}."
     )

@@ -12,7 +12,7 @@ from expertload.cases import Cases
 from expertload.evaluation import evaluate
 from expertload.report import build_report
 from expertload.report.slider import find_stops
-from expertload.significance.band import wilson
+from expertload.significance.interval import wilson
 from tests.report.conftest import predictions
 from tests.report.test_browser import HOSTILE, OUTSIDE
 

@@ -21,8 +21,7 @@ from expertload._label_arrays import name_groups
 from expertload._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from expertload.cases import Cases, reaches
 from expertload.significance import Interval
-from expertload.significance.band import wilson
-from expertload.significance.interval import effective_size_of_rate
+from expertload.significance.interval import effective_size_of_rate, wilson
 
 # With fewer accepted cases, an interval is wider than most differences that matter.
 SMALL_GROUP = 30

@@ -23,8 +23,7 @@ from expertload.operating_point import CertifiedPoint, ClassPromise, certified_c
 from expertload.operating_point.point import digits
 from expertload.report.scale import Frame, Tick, round_ticks
 from expertload.report.slider import Stops, Strokes, certified_in_words, certified_strokes
-from expertload.significance.band import wilson
-from expertload.significance.interval import effective_size_of_rate
+from expertload.significance.interval import effective_size_of_rate, wilson
 
 COC = Frame(width=720, height=420, left=58, right=702, top=20, bottom=376)
 SMALL = Frame(width=440, height=300, left=58, right=416, top=16, bottom=256)
