@@ -16,13 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expertload._check import (
-    as_array,
-    as_floats,
-    check_same_length,
-    check_same_order,
-    message,
-)
+from expertload._check import as_array, as_floats, check_same_length, check_same_order, message
 from expertload._labels import is_missing
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases

@@ -29,11 +29,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.special import expit
 
-from expertload._check import (
-    check_count,
-    check_option,
-    check_probabilities,
-)
+from expertload._check import check_count, check_option, check_probabilities
 from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload.calibrators.base import (
     DOCUMENT,

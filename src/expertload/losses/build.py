@@ -20,11 +20,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from expertload._check import (
-    check_option,
-    check_positive,
-    message,
-)
+from expertload._check import check_option, check_positive, message
 from expertload.exceptions import MissingExtraError, ParameterError
 from expertload.losses.aucoc import AUCOCLoss, AUCOCUpperBoundLoss
 from expertload.losses.base import Loss, call_loss
@@ -259,11 +255,7 @@ def import_callable(path: str, what: str) -> Callable[..., Any]:
 
 
 def call_builder(
-    builder: Callable[..., Any],
-    arguments: Mapping[str, Any],
-    *,
-    name: str,
-    what: str,
+    builder: Callable[..., Any], arguments: Mapping[str, Any], *, name: str, what: str
 ) -> nn.Module:
     """Call a builder, and check that it returns a torch module."""
     try:

@@ -365,8 +365,7 @@ class Kernel:
             check_minimum(self.bandwidth, narrowest, "bandwidth", "'scott' adapts to the batch")
         if self.in_log_odds and self.boundary == "reflect":
             raise incompatible_options_error(
-                "smoothing='log_odds' and boundary='reflect'",
-                "log odds have no ends to reflect at",
+                "smoothing='log_odds' and boundary='reflect'", "log odds have no ends to reflect at"
             )
 
     @property

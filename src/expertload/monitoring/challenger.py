@@ -46,12 +46,7 @@ from expertload._store import DocumentKind
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases, check_are_cases, reaches
 from expertload.exceptions import InvalidInputError, ParameterError, RepeatedCaseError
-from expertload.monitoring.audits import (
-    _as_answers,
-    _as_inclusion,
-    _as_keys,
-    check_least_inclusion,
-)
+from expertload.monitoring.audits import _as_answers, _as_inclusion, _as_keys, check_least_inclusion
 from expertload.monitoring.bets import MOST_LOG, advance, confirming_bets, start
 from expertload.operating_point.certified import CertifiedPoint
 from expertload.operating_point.certify import check_unweighted

@@ -17,14 +17,7 @@ from expertload._check import (
 from expertload._typing import FloatArray, IntArray, Seed
 from expertload.exceptions import ParameterError
 from expertload.monitoring.audits import check_blocks
-from expertload.monitoring.bets import (
-    BLOCK,
-    Capital,
-    accuracy_bets,
-    advance,
-    growth_rates,
-    start,
-)
+from expertload.monitoring.bets import BLOCK, Capital, accuracy_bets, advance, growth_rates, start
 
 __all__ = ["RequiredAudits", "required_audits"]
 

@@ -15,12 +15,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from expertload._check import (
-    check_fraction,
-    check_models,
-    check_option,
-    check_same_order,
-)
+from expertload._check import check_fraction, check_models, check_option, check_same_order
 from expertload._typing import AnyArray, FloatArray
 from expertload.cases import Cases, check_are_cases
 from expertload.exceptions import ShapeError
@@ -185,10 +180,7 @@ def _pairs(names: Sequence[str], pairs: str) -> list[Pair]:
 
 
 def _difference(
-    a: tuple[float, FloatArray],
-    b: tuple[float, FloatArray],
-    cases: Cases,
-    level: float,
+    a: tuple[float, FloatArray], b: tuple[float, FloatArray], cases: Cases, level: float
 ) -> Comparison:
     estimate = linearise(a[0] - b[0], a[1] - b[1], cases.weight, cases.clusters)
     reach = estimate.quantile(level) * estimate.standard_error

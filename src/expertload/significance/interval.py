@@ -289,10 +289,7 @@ def linearise_cases(cases: Cases) -> Linearised:
     table = cases.tally
     area, wrong, gain = RowInfluence.from_tally(table)
     total = table.total
-    squares = [
-        ((wrong / total) ** 2, table.errors),
-        (((gain + wrong) / total) ** 2, table.correct),
-    ]
+    squares = [((wrong / total) ** 2, table.errors), (((gain + wrong) / total) ** 2, table.correct)]
     return _linearise(area, squares, total)
 
 

@@ -21,11 +21,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from expertload._check import (
-    check_probabilities,
-    check_same_order,
-    insufficient,
-)
+from expertload._check import check_probabilities, check_same_order, insufficient
 from expertload._files import write_atomically
 from expertload._label_arrays import arrange_probabilities, match_answers
 from expertload._labels import ClassName

@@ -286,11 +286,7 @@ class Readings:
     # ------------------------------------------------------------------ each reader
 
     def quality(
-        self,
-        known: Mapping[Any, Any],
-        *,
-        fewest_readings: int = 10,
-        confidence_level: float = 0.95,
+        self, known: Mapping[Any, Any], *, fewest_readings: int = 10, confidence_level: float = 0.95
     ) -> tuple[Reader, ...]:
         """Return how good each reader is on cases whose truth is known.
 
