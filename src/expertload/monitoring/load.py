@@ -30,6 +30,7 @@ from expertload._check import (
     as_floats,
     check_count,
     check_fraction,
+    check_level,
     check_same_length,
     check_threshold,
     message,
@@ -37,7 +38,7 @@ from expertload._check import (
 from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload.cases import reaches
 from expertload.exceptions import NotCertifiedError, ParameterError, ShapeError
-from expertload.monitoring.audits import _floats, check_blocks
+from expertload.monitoring.audits import as_numbers, check_blocks
 from expertload.monitoring.bets import Bets, Capital, advance, share_bets, start
 
 if TYPE_CHECKING:
@@ -128,9 +129,7 @@ class LoadMonitor:
         self.threshold = None if threshold is None else check_threshold(threshold)
         self.expected_load = check_fraction(expected_load, "expected_load")
         self._n_calibration = n = check_count(n_cases, "n_cases")
-        self.confidence_level = check_fraction(
-            confidence_level, "confidence_level", inclusive=False
-        )
+        self.confidence_level = check_level(confidence_level)
         self._blocks = check_blocks(blocks)
         known = _check_quantiles(quantiles)
         self._part = part = (1 - self.confidence_level) / (3 if known is None else 5)
@@ -356,7 +355,7 @@ def _check_quantiles(value: ArrayLike | None) -> FloatArray | None:
     """Return ascending quantiles, three or more of them."""
     if value is None:
         return None
-    quantiles = _floats(value, "quantiles")
+    quantiles = as_numbers(value, "quantiles")
     if quantiles.ndim != 1 or len(quantiles) < 3:
         wanted = "must be three or more, from the smallest to the largest"
         raise ShapeError(message("quantiles", wanted, f"shape {quantiles.shape}"))
