@@ -350,14 +350,9 @@ def arrange_columns(inputs: Any, known: Sequence[str] | None) -> Any:
     if same == names or (same is None and (known is None or is_numbering(found))):
         return inputs
     if same is None or len(set(names)) < len(names):
-        raise LabelError(
-            message(
-                "inputs",
-                f"must have the columns of fit, {listed(known or ())}",
-                listed(names),
-                "select them by name, or pass to_numpy() if they are the same columns",
-            )
-        )
+        wanted = f"must have the columns of fit, {listed(known or ())}"
+        hint = "select them by name, or pass to_numpy() if they are the same columns"
+        raise LabelError(message("inputs", wanted, listed(names), hint))
     return as_array(inputs, "inputs")[:, [names.index(name) for name in same]]
 
 
@@ -383,14 +378,9 @@ def check_groups(groups: ArrayLike, *, name: str = "groups") -> AnyArray:
     if values.dtype.kind == "O" and all(isinstance(value, Integral) for value in values):
         values = label_array(values, name)
     if values.dtype.kind not in "biuUT":
-        raise DataTypeError(
-            message(
-                name,
-                "must hold only integers or only strings",
-                f"an array of {values.dtype}",
-                "give cases without a group a group name such as 'unknown'",
-            )
-        )
+        wanted = "must hold only integers or only strings"
+        hint = "give cases without a group a group name such as 'unknown'"
+        raise DataTypeError(message(name, wanted, f"an array of {values.dtype}", hint))
     return values
 
 
@@ -425,14 +415,9 @@ def name_groups(groups: ArrayLike, n: int) -> AnyArray:
     names = np.array(["(missing)" if is_missing(v) else str(v) for v in array.tolist()])
     n_groups = len(np.unique(names))
     if n_groups > MAX_GROUPS:
-        raise ParameterError(
-            message(
-                "groups",
-                f"must hold at most {MAX_GROUPS} distinct groups",
-                f"{n_groups}",
-                "for an identifier, pass no groups; cut a measurement into bands first",
-            )
-        )
+        wanted = f"must hold at most {MAX_GROUPS} distinct groups"
+        hint = "for an identifier, pass no groups; cut a measurement into bands first"
+        raise ParameterError(message("groups", wanted, f"{n_groups}", hint))
     return names
 
 
@@ -452,13 +437,10 @@ def settle_lone_column(
     if labels is not None and np.size(labels) == 1:
         return proba[:, 1:]
     if labels is None and frame_columns(y_proba) is None:
-        raise ProbabilityError(
-            message(
-                "y_proba",
-                "must show whether its single column of ones belongs to the only class, or to the "
-                "second",
-                f"shape {shape}",
-                "pass labels=classes_ of the classifier, or one dimension for the second class",
-            )
+        wanted = (
+            "must show whether its single column of ones belongs to the only class, or to the "
+            "second"
         )
+        hint = "pass labels=classes_ of the classifier, or one dimension for the second class"
+        raise ProbabilityError(message("y_proba", wanted, f"shape {shape}", hint))
     return proba

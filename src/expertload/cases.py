@@ -478,14 +478,9 @@ def as_cases(
         given = {"y_proba": y_proba, **rows}
         twice = [name for name, value in given.items() if value is not None]
         if twice:
-            raise ParameterError(
-                message(
-                    twice[0],
-                    "must be left out where the first argument is Cases, which hold it",
-                    "both",
-                    f"pass {twice[0]} to Cases.from_predictions or Cases.from_correctness",
-                )
-            )
+            wanted = "must be left out where the first argument is Cases, which hold it"
+            hint = f"pass {twice[0]} to Cases.from_predictions or Cases.from_correctness"
+            raise ParameterError(message(twice[0], wanted, "both", hint))
         return y_true
     if y_proba is None:
         raise ParameterError(
@@ -524,14 +519,9 @@ def check_grades(correct: ArrayLike) -> AnyArray:
         return array
     grades = as_floats(array, "correct")
     if grades.min() < 0 or grades.max() > 1:
-        raise CorrectnessError(
-            message(
-                "correct",
-                "must be in [0, 1]: 1 for right, 0 for wrong, or a grade between",
-                f"values from {grades.min():g} to {grades.max():g}",
-                percent_hint(float(grades.max())),
-            )
-        )
+        wanted = "must be in [0, 1]: 1 for right, 0 for wrong, or a grade between"
+        got = f"values from {grades.min():g} to {grades.max():g}"
+        raise CorrectnessError(message("correct", wanted, got, percent_hint(float(grades.max()))))
     right = grades == 1
     return right if (right | (grades == 0)).all() else grades
 

@@ -431,11 +431,7 @@ def _mass(remaining: FloatArray) -> FloatArray:
 def check_whole_weight(weight: FloatArray | None) -> None:
     """Raise unless weights are counts, for metrics that depend on the number of cases."""
     if weight is not None and (weight != np.floor(weight)).any():
-        raise WeightError(
-            message(
-                "sample_weight",
-                "must hold whole numbers for convention='thresholds', which counts cases",
-                f"fractions such as {weight[weight != np.floor(weight)][0]:g}",
-                "use convention='exact', which takes any weights",
-            )
-        )
+        wanted = "must hold whole numbers for convention='thresholds', which counts cases"
+        got = f"fractions such as {weight[weight != np.floor(weight)][0]:g}"
+        hint = "use convention='exact', which takes any weights"
+        raise WeightError(message("sample_weight", wanted, got, hint))

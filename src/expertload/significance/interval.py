@@ -47,7 +47,7 @@ from scipy.special import (  # Student's t; scipy.stats is slow to import
     xlogy,
 )
 
-from expertload._check import check_fraction
+from expertload._check import check_level
 from expertload._typing import FloatArray, IntArray
 from expertload.cases import Cases, check_are_cases
 from expertload.exceptions import InsufficientDataError
@@ -120,7 +120,7 @@ def aucoc_interval(cases: Cases, *, confidence_level: float = 0.95) -> Interval:
     >>> print(aucoc_interval(Cases.from_predictions(y_true, y_proba)))
     0.8058 (95 % interval 0.7624 to 0.8430)
     """
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     check_are_cases(cases)
     check_several(cases)
     estimate = linearise_cases(cases)
@@ -204,7 +204,7 @@ def coc_band(cases: Cases, *, confidence_level: float = 0.95) -> COCBand:
     >>> band.low.round(2), band.high.round(2)
     (array([0.3 , 0.44, 0.34, 0.21]), array([0.95, 1.  , 1.  , 1.  ]))
     """
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     check_are_cases(cases)
     curve = cases.curve()
     low, high = wilson(curve.accuracy, effective_sizes_along_curve(cases), level)

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import bdtr, betaincinv
 
-from expertload._check import as_floats, check_fraction, insufficient, message
+from expertload._check import as_floats, check_fraction, check_level, insufficient, message
 from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases, check_are_cases, reaches
 from expertload.exceptions import ParameterError
@@ -123,7 +123,7 @@ def certify_not_worse(
     >>> print(f"{point.threshold:.3f}, load {point.expert_load:.3f}")
     0.784, load 0.320
     """
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     allowed = check_fraction(margin, "margin")
     if allowed == 1:
         raise ParameterError(message("margin", "must be in [0, 1)", margin, "0.01 is one point"))
@@ -174,7 +174,7 @@ def certify_team(
     >>> print(f"{point.threshold:.3f}, load {point.expert_load:.3f}")
     0.739, load 0.261
     """
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     target = check_fraction(target_accuracy, "target_accuracy", inclusive=False)
     if combine is not None and not combine.is_fitted:
         hint = "Combiner().fit(other_cases)"

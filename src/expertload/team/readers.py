@@ -26,6 +26,7 @@ from expertload._check import (
     as_array,
     check_count,
     check_fraction,
+    check_level,
     check_option,
     check_same_length,
     insufficient,
@@ -305,7 +306,7 @@ class Readings:
             In the order of `readers`.
         """
         fewest = check_count(fewest_readings, "fewest_readings")
-        level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+        level = check_level(confidence_level)
         truth = self._truth(known)[self.case]
         golden = truth >= 0
         n_classes = len(self.labels)
