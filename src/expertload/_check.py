@@ -280,7 +280,8 @@ def as_floats(value: Any, name: str, *, ndim: tuple[int, ...] = (1,)) -> FloatAr
 def _to_float(array: AnyArray, name: str) -> FloatArray:
     if array.dtype.kind == "f":
         # Half precision is not meant for arithmetic; extended precision gains nothing here.
-        return array.astype(np.float32) if array.dtype == np.float16 else _native_float(array)
+        wanted = np.float32 if array.dtype.itemsize <= 4 else np.float64
+        return array.astype(wanted, copy=False)
     if array.dtype.kind in "biu":
         _check_exact(int(array.min()), int(array.max()), name)
         return array.astype(np.float64)
@@ -332,16 +333,12 @@ def rounded_whole(values: AnyArray) -> float | None:
     return float(values[large][0]) if large.any() else None
 
 
-def _native_float(array: AnyArray) -> FloatArray:
-    wanted = np.float32 if array.dtype.itemsize == 4 else np.float64
-    return array.astype(wanted, copy=False)
-
-
 def check_same_length(**arrays: AnyArray | None) -> None:
     """Raise unless all arrays that are given have the same number of rows."""
-    given = {name: array for name, array in arrays.items() if array is not None}
     lengths = {
-        name: len(array) if array.ndim else "a single value" for name, array in given.items()
+        name: len(array) if array.ndim else "a single value"
+        for name, array in arrays.items()
+        if array is not None
     }
     if len(set(lengths.values())) > 1:
         got = ", ".join(f"{name}: {length}" for name, length in lengths.items())

@@ -62,20 +62,14 @@ FOR_ARRAYS = Wording(
 # ------------------------------------------------------------------ labels
 
 
-def check_named_labels(
-    y_true: ArrayLike, y_proba: Any, n_classes: int, labels: ArrayLike | None
-) -> Named:
-    """Return the column number of each label, and the name or number of each column.
-
-    A single column named after the first class is converted to the second class.
-    """
-    return check_labels(y_true, frame_columns(y_proba), n_classes, labels)
-
-
 def check_labels(
     y_true: ArrayLike, columns: Sequence[str] | None, n_classes: int, labels: ArrayLike | None
 ) -> Named:
-    """Return the same for columns of these names; None if they have none."""
+    """Return the column number of each label, and the name or number of each column.
+
+    `columns` are the names of the columns, None if they have none. A single column named after the
+    first class is converted to the second class.
+    """
     y = label_array(y_true, "y_true")
     if labels is not None:
         names = check_names(labels, n_classes)

@@ -87,14 +87,12 @@ class AuditRecords:
         """Return the weight of each audit: the least probability divided by its own."""
         least, own = self.least_inclusion_probability, self.inclusion_probability
         ratio = np.asarray(least[first:], float) / np.asarray(own[first:], float)
-        weights: FloatArray = np.where(np.isnan(ratio), 1.0, ratio)
-        return weights
+        return np.where(np.isnan(ratio), 1.0, ratio)
 
     def errors(self, *, open_as: float, first: int = 0) -> FloatArray:
         """Return the errors, open reviews counting as `open_as`."""
         errors = 1 - np.asarray(self.correct[first:], dtype=np.float64)
-        counted: FloatArray = np.where(np.isnan(errors), open_as, errors)
-        return counted
+        return np.where(np.isnan(errors), open_as, errors)
 
     # ------------------------------------------------------------------ adding
 
@@ -315,9 +313,8 @@ def read_audits(
     check_same_order(correct=correct, **shares, decided_at=decided_at, key=key)
     grades = as_answers(correct)
     clock, moments = _as_moments(decided_at, len(grades))
-    probabilities = (as_inclusion(value, len(grades), name) for name, value in shares.items())
-    keys = as_keys(key, len(grades))
-    return AuditRecords(grades.tolist(), *probabilities, moments, keys, clock)
+    own, least = (as_inclusion(value, len(grades), name) for name, value in shares.items())
+    return AuditRecords(grades.tolist(), own, least, moments, as_keys(key, len(grades)), clock)
 
 
 def check_blocks(value: Any) -> int | None:

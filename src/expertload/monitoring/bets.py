@@ -190,8 +190,7 @@ def growth_rates(bets: Bets, error_rate: float) -> FloatArray:
     """
     gain = np.log1p(bets.stakes * (1 - bets.error_rate))
     loss = np.log1p(-bets.stakes * bets.error_rate)
-    rates: FloatArray = error_rate * gain + (1 - error_rate) * loss
-    return rates
+    return np.asarray(error_rate * gain + (1 - error_rate) * loss)
 
 
 # ------------------------------------------------------------------ capital over time

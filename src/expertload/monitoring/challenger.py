@@ -339,8 +339,7 @@ class ChallengerMonitor:
     @property
     def _highest(self) -> FloatArray:
         """The highest evidence so far at each threshold."""
-        highest: FloatArray = self._paths.max(axis=1, initial=1.0)
-        return highest
+        return np.asarray(self._paths.max(axis=1, initial=1.0))
 
     def _scaled(self, evidence: FloatArray) -> FloatArray:
         """Return the largest evidence, each scaled by the part of the level at its threshold."""
@@ -354,8 +353,7 @@ class ChallengerMonitor:
 
     def history(self) -> FloatArray:
         """Return `evidence` after each case that is read, with the labels of today."""
-        path: FloatArray = np.maximum.accumulate(self._scaled(self._paths))
-        return path
+        return np.asarray(np.maximum.accumulate(self._scaled(self._paths)))
 
     @property
     def certified(self) -> FloatArray:

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
-from scipy.special import betaincinv, gammaln
+from scipy.special import gammaln
 
 from expertload._check import (
     as_floats,
@@ -40,6 +40,7 @@ from expertload.cases import reaches
 from expertload.exceptions import NotCertifiedError, ParameterError, ShapeError
 from expertload.monitoring.audits import as_numbers, check_blocks
 from expertload.monitoring.bets import Bets, Capital, advance, share_bets, start
+from expertload.significance.interval import clopper_pearson
 
 if TYPE_CHECKING:
     from typing import Self
@@ -311,7 +312,7 @@ class _Played:
 
 def _load_game(load: float, n: int, part: float) -> Game:
     """Return bets that fewer cases are accepted than the interval allows, and that more are."""
-    low, high = _clopper_pearson(round(load * n), n, part)
+    low, high = clopper_pearson(round(load * n), n, part)
     shares = np.clip([high, 1 - low], ALMOST, 1 - ALMOST)
     return Game(np.array([0.5, 0.5]), np.array([False, True]), share_bets(shares))
 
@@ -325,12 +326,6 @@ def _fisher(k: int, n: int, k_before: int, n_before: int) -> float:
 
 def _log_choose(n: int, k: Any) -> Any:
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-
-
-def _clopper_pearson(k: int, n: int, part: float) -> tuple[float, float]:
-    low = float(betaincinv(k, n - k + 1, part / 2)) if k else 0.0
-    high = float(betaincinv(k + 1, n - k, 1 - part / 2)) if k < n else 1.0
-    return low, high
 
 
 def _shape_game(quantiles: FloatArray, n: int, part: float) -> Game:

@@ -39,6 +39,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import (  # Student's t; scipy.stats is slow to import
+    betaincinv,
     expit,
     logit,
     ndtri,
@@ -219,6 +220,13 @@ def wilson(rate: FloatArray, n: FloatArray, level: float) -> tuple[FloatArray, F
     return np.maximum(centre - reach, 0.0), np.minimum(centre + reach, 1.0)
 
 
+def clopper_pearson(k: int, n: int, outside: float) -> tuple[float, float]:
+    """Interval for a rate observed in k of n cases, which misses it with this probability."""
+    low = float(betaincinv(k, n - k + 1, outside / 2)) if k else 0.0
+    high = float(betaincinv(k + 1, n - k, 1 - outside / 2)) if k < n else 1.0
+    return low, high
+
+
 # ------------------------------------------------------------------ the influence of each case
 
 
@@ -277,8 +285,7 @@ def influence_of_cases(cases: Cases) -> tuple[float, FloatArray]:
     """Return the exact AUCOC and the influence of each case on it."""
     table = cases.tally
     area, wrong, gain = RowInfluence.from_tally(table)
-    row = np.searchsorted(table.confidence, cases.confidence)
-    row = np.minimum(row, len(table.confidence) - 1)  # cases of weight zero may lie above all rows
+    row = table.row_of(cases.confidence)
     return area, wrong[row] + cases.correct * gain[row]
 
 
@@ -398,8 +405,7 @@ class _Squares(NamedTuple):
 
     def spread(self, rate: FloatArray) -> FloatArray:
         """The sum of squared differences from an error rate; errors are few, so little cancels."""
-        spread: FloatArray = self.wrong - 2 * rate * self.mixed + rate**2 * self.weight
-        return spread
+        return np.asarray(self.wrong - 2 * rate * self.mixed + rate**2 * self.weight)
 
 
 def _running_squares(
@@ -457,8 +463,7 @@ def _divided(
 
 def _relative(n: int, weight: FloatArray | None) -> FloatArray:
     """Return the weight of each case, at most 1, so that squares do not overflow."""
-    relative: FloatArray = np.ones(n) if weight is None else weight / weight.max()
-    return relative
+    return np.ones(n) if weight is None else np.asarray(weight / weight.max())
 
 
 def _kish(weight: FloatArray) -> float:

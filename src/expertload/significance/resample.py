@@ -399,8 +399,7 @@ def _ranks(confidence: FloatArray) -> FloatArray:
     """Ranks, the mean of its places for each of a group of equals."""
     ranked = np.sort(confidence)
     ends = [np.searchsorted(ranked, confidence, side) for side in ("left", "right")]
-    ranks: FloatArray = (ends[0] + ends[1]) / 2
-    return ranks
+    return np.asarray((ends[0] + ends[1]) / 2)
 
 
 def check_metric_value(value: Any) -> float:

@@ -120,8 +120,7 @@ def team_curve(cases: Cases, *, combine: Combiner | None = None) -> TeamCurve:
 
 def _curve(cases: Cases, sides: Sides) -> TeamCurve:
     table = cases.tally
-    row = np.searchsorted(table.confidence, cases.confidence)
-    row = np.minimum(row, len(table.confidence) - 1)  # cases of weight zero may lie above all rows
+    row = table.row_of(cases.confidence)
     gain = sides.read * (sides.other - sides.model)
     gains = np.cumsum(np.bincount(row, weights=gain, minlength=len(table.confidence)))
     alone = float(np.average(sides.model, weights=cases.weight))

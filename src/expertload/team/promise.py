@@ -31,7 +31,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import bdtr, betaincinv
+from scipy.special import bdtr
 
 from expertload._check import as_floats, check_fraction, check_level, insufficient, message
 from expertload._typing import ArrayLike, BoolArray, FloatArray
@@ -40,10 +40,16 @@ from expertload.exceptions import ParameterError
 from expertload.operating_point import CertifiedPoint, certify
 from expertload.operating_point.certified import Reason
 from expertload.operating_point.certify import check_unweighted
-from expertload.operating_point.graded import cluster_log_capital, descend_from, drawn_apart
+from expertload.operating_point.graded import (
+    cluster_log_capital,
+    descend_from,
+    drawn_apart,
+    quantile_thresholds,
+)
 from expertload.operating_point.ladder import Risk
 from expertload.operating_point.point import described
 from expertload.operating_point.spending import binomial_mass
+from expertload.significance.interval import clopper_pearson
 from expertload.team.combine import Combiner, combined_answers, experts_of
 
 # The parts of the level, and the shares of accepted cases where they are granted.
@@ -229,9 +235,8 @@ def _descend(
 ) -> Outcome:
     """Test thresholds from strict to loose; levels that do not fail are handed on."""
     scores, tested = _scores_apart(tested, cases, other_confidence)
-    quantiles = 1 - np.arange(1, N_THRESHOLDS + 1) / N_THRESHOLDS
-    thresholds = np.unique(np.quantile(scores, quantiles, method="lower"))[::-1]
-    granted = _grants((scores >= thresholds[:, None]).mean(axis=1))
+    thresholds, shares = quantile_thresholds(scores, N_THRESHOLDS)
+    granted = _grants(shares)
     excess = [_excess(tested, t, to_experts=to_experts) for t in thresholds]
     p_values = [_p_value(tested, each, allowed, to_experts=to_experts) for each in excess]
     runs = descend_from(np.array(p_values), level * granted)
@@ -307,8 +312,7 @@ def margin_p_value(harms: int, benefits: int, n: int, margin: float) -> float:
         The mean of harms minus benefits, per case, if the promise is just broken.
     """
     discordant, difference = harms + benefits, harms - benefits
-    low = betaincinv(discordant, n - discordant + 1, OUTSIDE / 2) if discordant else 0.0
-    high = betaincinv(discordant + 1, n - discordant, 1 - OUTSIDE / 2) if discordant < n else 1.0
+    low, high = clopper_pearson(discordant, n, OUTSIDE)
     low = min(max(low, margin * (1 + 1e-6), 1e-12), 1.0)
     worst = 0.0
     for _ in range(2):  # once over the interval, then between the neighbours of the worst rate

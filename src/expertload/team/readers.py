@@ -243,8 +243,7 @@ class Readings:
         pool = counts.sum(axis=0) + 1 / n_classes
         imagined = n_classes * pool / pool.sum(axis=1, keepdims=True)
         counts += imagined
-        drawn: FloatArray = counts / counts.sum(axis=2, keepdims=True)
-        return drawn
+        return np.asarray(counts / counts.sum(axis=2, keepdims=True))
 
     def draw(self, cases: ArrayLike, *, random_state: Seed = 0) -> AnyArray:
         """Return the answer of one reader, drawn at random, to each of these cases.
