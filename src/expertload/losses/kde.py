@@ -333,7 +333,7 @@ NARROWEST_IN_LOG_ODDS = 1e-2
 # Log odds beyond this are cut off: exp(-88) is the smallest number of single precision. It bounds
 # the grid, and a class that has no rival, whose log odds are infinite, counts like a certain one.
 LARGEST_LOG_ODDS = 88.0
-# Widths beyond which a kernel is nothing, or all: Phi(-7) is 1e-12.
+# At this many widths from a kernel its tail no longer counts: Phi(-7) is 1e-12.
 REACH = 7.0
 
 

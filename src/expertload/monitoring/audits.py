@@ -249,7 +249,7 @@ class AuditRecords:
 
 
 def _mixed(ordered: list[int], moments: Sequence[Any], keys: Sequence[Any]) -> list[int]:
-    """Return rows in the order of their moments, those of one moment in an order of no meaning.
+    """Return rows in the order of their moments, those of one moment in a mixed order.
 
     Which of them came first is not known. In the order given, they may be sorted by whether they
     are right, as by a query for days and answers: wrong ones first would be taken for a fall. The

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from dataclasses import dataclass
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from scipy.special import gammaln
@@ -42,9 +43,6 @@ from expertload.monitoring.audits import as_numbers, check_blocks
 from expertload.monitoring.bets import Bets, Capital, advance, share_bets, start
 from expertload.significance.interval import clopper_pearson
 
-if TYPE_CHECKING:
-    from typing import Self
-
 __all__ = ["LoadMonitor"]
 
 Change = Literal["higher", "lower"]
@@ -55,7 +53,8 @@ FIRST_LOOK = 125  # new cases
 ALMOST = 1e-9
 
 
-class Game(NamedTuple):
+@dataclass
+class Game:
     """Bets on several shares at once, each with the cases that count and its upper bound.
 
     Attributes
@@ -66,17 +65,31 @@ class Game(NamedTuple):
         Whether confidences above the cut count, or those below it.
     bets : Bets
         One row per cut.
+    highest : float
+        The highest value so far of all bets together.
+    strongest : int
+        The bet that led at the highest.
     """
 
     cuts: FloatArray
     above: BoolArray
     bets: Bets
+    highest: float = 0.0
+    strongest: int = 0
 
-    def counted(self, confidence: FloatArray) -> FloatArray:
-        """Return which cases count for each cut, of shape (n_cuts, n_cases)."""
-        below = confidence < self.cuts[:, None]
-        beyond = confidence > self.cuts[:, None]
-        return np.where(self.above[:, None], beyond, below).astype(np.float64)
+    def __post_init__(self) -> None:
+        self.capital: Capital = start(self.bets, shape=(len(self.cuts),))
+
+    def play(self, confidence: FloatArray, blocks: int | None) -> None:
+        """Bet on more cases; all cuts have the same part of the capital."""
+        below, beyond = confidence < self.cuts[:, None], confidence > self.cuts[:, None]
+        counted = np.where(self.above[:, None], beyond, below).astype(np.float64)
+        weights = np.ones_like(counted)
+        self.capital, path = advance(self.capital, counted, weights, bets=self.bets, blocks=blocks)
+        together = path.mean(axis=0)
+        best = int(together.argmax())
+        if together[best] > self.highest:
+            self.highest, self.strongest = float(together[best]), int(path[:, best].argmax())
 
 
 class LoadMonitor:
@@ -135,9 +148,9 @@ class LoadMonitor:
         known = _check_quantiles(quantiles)
         self._part = part = (1 - self.confidence_level) / (3 if known is None else 5)
         self.warning_evidence = 1 / part
-        self._load = _Played(_load_game(self.expected_load, n, part))
+        self._load = _load_game(self.expected_load, n, part)
         self._n_looks, self._seen_by_look = 0, cast("Change | None", None)
-        self._shape = None if known is None else _Played(_shape_game(known, n, part))
+        self._shape = None if known is None else _shape_game(known, n, part)
         self.n_seen, self.n_delegated = 0, 0
 
     @classmethod
@@ -195,10 +208,10 @@ class LoadMonitor:
         given = as_floats(confidence, "confidence")
         taken = self._accepted(given, accepted)
         for first in range(0, len(given), CHUNK):
-            part = given[first : first + CHUNK].astype(np.float64)
-            self._load.play(taken[first : first + CHUNK].astype(np.float64), self._blocks)
+            rows = slice(first, first + CHUNK)
+            self._load.play(taken[rows].astype(np.float64), self._blocks)
             if self._shape is not None:
-                self._shape.play(part, self._blocks)
+                self._shape.play(given[rows].astype(np.float64), self._blocks)
         delegated = ~taken
         while (n_new := FIRST_LOOK * 2**self._n_looks) <= self.n_seen + len(given):
             self._look(n_new, self.n_delegated + int(delegated[: n_new - self.n_seen].sum()))
@@ -289,25 +302,6 @@ class LoadMonitor:
 
     def __str__(self) -> str:
         return self.summary()
-
-
-class _Played:
-    """A game, its current and highest value, and the bet that led at the highest."""
-
-    def __init__(self, game: Game) -> None:
-        self.game = game
-        self.capital: Capital = start(game.bets, shape=(len(game.cuts),))
-        self.highest, self.strongest = 0.0, 0
-
-    def play(self, confidence: FloatArray, blocks: int | None) -> None:
-        """Bet on more cases; all cuts have the same part of the capital."""
-        counted = self.game.counted(confidence)
-        bets, weights = self.game.bets, np.ones_like(counted)
-        self.capital, path = advance(self.capital, counted, weights, bets=bets, blocks=blocks)
-        together = path.mean(axis=0)
-        best = int(together.argmax())
-        if together[best] > self.highest:
-            self.highest, self.strongest = float(together[best]), int(path[:, best].argmax())
 
 
 def _load_game(load: float, n: int, part: float) -> Game:
