@@ -64,11 +64,9 @@ TEAM_CONDITIONS = (
     "It is about experts of the same pool, who answer as they did here, without help; the truth "
     "must have been settled without the experts whose answers were counted."
 )
-
-
 TEAM_RIGHT = (
-    "model and experts together, whose answers are taken{}, are right in at least {target} of all "
-    "cases if the model decides at confidence >= {at}"
+    "model and experts together, whose answers are taken{combined}, are right in at least {target} "
+    "of all cases if the model decides at confidence >= {at}"
 )
 # What each risk promises; `rest` is one minus the target.
 PROMISES: dict[Risk, str] = {
@@ -81,8 +79,8 @@ PROMISES: dict[Risk, str] = {
         "wrong decisions on cases accepted at confidence >= {at} cost at most {rest} on average "
         "over all cases"
     ),
-    "team": TEAM_RIGHT.replace("{}", ""),
-    "combined_team": TEAM_RIGHT.replace("{}", " and combined with the model's"),
+    "team": TEAM_RIGHT,
+    "combined_team": TEAM_RIGHT,
     "not_worse": (
         "model and experts together are {compared} the experts alone if the model decides at "
         "confidence >= {at}"
@@ -280,10 +278,15 @@ class CertifiedPoint(OperatingPoint):
 
     @property
     def _promise(self) -> str:
-        target, rest = at_least(self.target_accuracy), f"{1 - self.target_accuracy:.6g}"
-        compared = f"at most {rest} less accurate than" if rest != "0" else "as accurate as"
-        at = digits(self.threshold)
-        return PROMISES[self.risk].format(at=at, target=target, rest=rest, compared=compared)
+        rest = f"{1 - self.target_accuracy:.6g}"
+        is_combined = self.risk == "combined_team"
+        return PROMISES[self.risk].format(
+            at=digits(self.threshold),
+            target=at_least(self.target_accuracy),
+            rest=rest,
+            compared=f"at most {rest} less accurate than" if rest != "0" else "as accurate as",
+            combined=" and combined with the model's" if is_combined else "",
+        )
 
     @property
     def _cause(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, fields, replace
 from typing import Any
 
@@ -87,15 +87,15 @@ def _content(policy: Saved) -> dict[str, Any]:
     level = {"confidence_level": policy.confidence_level}
     if isinstance(policy, CertifiedGroups):
         target = {"target_accuracy": policy.target_accuracy}
-        return {"type": "groups", **target, **level, "groups": _entries(policy, "group")}
-    promises = _entries(policy.promises, "promise")
-    for entry in promises:
-        entry["promise"] = entry["promise"]._asdict()
-    return {"type": "classes", **level, "answers": _entries(policy, "answer"), "promises": promises}
+        return {"type": "groups", **target, **level, "groups": _entries("group", policy.items())}
+    answers = _entries("answer", policy.items())
+    promised = ((promise._asdict(), point) for promise, point in policy.promises.items())
+    promises = _entries("promise", promised)
+    return {"type": "classes", **level, "answers": answers, "promises": promises}
 
 
-def _entries(points: Mapping[Any, OperatingPoint], key: str) -> list[dict[str, Any]]:
-    return [{key: name, "point": _point(point)} for name, point in points.items()]
+def _entries(key: str, points: Iterable[tuple[Any, OperatingPoint]]) -> list[dict[str, Any]]:
+    return [{key: name, "point": _point(point)} for name, point in points]
 
 
 # ------------------------------------------------------------------ reading
