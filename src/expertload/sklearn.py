@@ -358,12 +358,11 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         options: dict[str, Any] = {
             name: getattr(self, name) for name in ("target_accuracy", "confidence_level", "method")
         }
-        certified = (
+        certified: CertifiedPoint | CertifiedGroups = (
             certify(cases, **options) if groups is None else certify_groups(cases, **options)
         )
         self.operating_point_ = certified.with_origin(self._origin(certified.origin))
-        by_group = isinstance(certified, CertifiedGroups)
-        points = list(certified.values()) if by_group else [certified]
+        points = [certified] if isinstance(certified, CertifiedPoint) else [*certified.values()]
         accepted = sum(point.n_accepted for point in points)
         self.expert_load_ = 1 - accepted / len(cases)
         if not accepted:

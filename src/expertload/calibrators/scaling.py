@@ -243,7 +243,7 @@ def _best_on_grid(logits: FloatArray, target: IntArray, weight: FloatArray) -> f
     correct = gaps.argmax(axis=1) == target
     tops = (1 / np.exp(gaps / t).sum(axis=1) for t in PAPER_GRID)  # the top column's gap is zero
     tried = (Cases(correct, top, weight) for top in tops)
-    errors = [expected_calibration_error(cases, n_bins=PAPER_BINS) for cases in tried]
+    errors = np.array([expected_calibration_error(c, n_bins=PAPER_BINS) for c in tried])
     nearest_first = np.lexsort((np.abs(np.log(PAPER_GRID)), errors))
     return float(PAPER_GRID[nearest_first[0]])
 
