@@ -7,7 +7,7 @@ import pytest
 
 from expertload import Cases, _blocks
 from expertload._blocks import blocks
-from expertload.cases import Predictions, pick, top_label
+from expertload.cases import pick, top_label
 from expertload.tally import cumulative_from_bottom
 
 
@@ -40,7 +40,7 @@ def test_the_top_label(order, n_classes, dtype):
     rng = np.random.default_rng(n_classes)
     proba = np.asarray(rng.integers(0, 4, (50, n_classes)), dtype, order=order)  # many ties
     target = rng.integers(0, n_classes, 50)
-    correct, top = top_label(Predictions(target, proba, None))
+    correct, top = top_label(target, proba)
     np.testing.assert_array_equal(correct, proba.argmax(axis=1) == target)
     np.testing.assert_array_equal(top, proba.max(axis=1))
     np.testing.assert_array_equal(pick(proba, target), proba[np.arange(50), target])

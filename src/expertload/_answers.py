@@ -16,13 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expertload._check import (
-    as_array,
-    as_floats,
-    check_same_length,
-    check_same_order,
-    message,
-)
+from expertload._check import as_array, as_floats, check_same_length, check_same_order, message
 from expertload._labels import is_missing
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases
@@ -44,13 +38,9 @@ def answers_of(estimator: Any, X: Any) -> Answers:
     check_classifier(estimator, "classes_")
     names = as_array(estimator.classes_, "classes_")
     if names.ndim != 1 or proba.shape[1] != len(names):
-        raise ShapeError(
-            message(
-                "estimator",
-                "must return one column of probabilities for each of its classes",
-                f"{proba.shape[1]} column(s) for classes of shape {names.shape}",
-            )
-        )
+        wanted = "must return one column of probabilities for each of its classes"
+        got = f"{proba.shape[1]} column(s) for classes of shape {names.shape}"
+        raise ShapeError(message("estimator", wanted, got))
     column = proba.argmax(axis=1)
     return Answers(names[column], np.take_along_axis(proba, column[:, None], axis=1)[:, 0])
 
@@ -80,13 +70,8 @@ def right_answers(labels: AnyArray, y_true: ArrayLike) -> BoolArray:
     check_same_length(X=labels, y=truth)
     _check_named(truth)
     if _are_strings(truth) != _are_strings(labels):
-        raise LabelError(
-            message(
-                "y",
-                f"must hold {_kind(labels)}, as the classes of the estimator do",
-                f"{_kind(truth)}, such as {truth[0]!r}",
-            )
-        )
+        wanted = f"must hold {_kind(labels)}, as the classes of the estimator do"
+        raise LabelError(message("y", wanted, f"{_kind(truth)}, such as {truth[0]!r}"))
     right: BoolArray = np.asarray(labels == truth, dtype=np.bool_)
     return right
 
@@ -109,14 +94,9 @@ def _check_named(truth: AnyArray) -> None:
         return
     missing = np.array([is_missing(value) for value in truth.tolist()], np.bool_)
     if missing.any():
-        raise LabelError(
-            message(
-                "y",
-                "must name a class for each case",
-                f"{int(missing.sum())} missing value(s), the first in row {int(missing.argmax())}",
-                "remove the cases without a label",
-            )
-        )
+        wanted = "must name a class for each case"
+        got = f"{int(missing.sum())} missing value(s), the first in row {int(missing.argmax())}"
+        raise LabelError(message("y", wanted, got, "remove the cases without a label"))
 
 
 def _are_strings(labels: AnyArray) -> bool:
@@ -171,13 +151,11 @@ def check_classifier(estimator: Any, attribute: str) -> None:
     """Raise unless a classifier has the attributes that are needed."""
     if not hasattr(estimator, attribute):
         has_scores = attribute == "predict_proba" and hasattr(estimator, "decision_function")
-        raise ParameterError(
-            message(
-                "estimator",
-                "must be a fitted classifier with 'predict_proba' and 'classes_'",
-                f"a {type(estimator).__name__} without '{attribute}'",
-                "wrap it in sklearn.calibration.CalibratedClassifierCV, which gives probabilities"
-                if has_scores
-                else "functions that take y_proba need no estimator, only its probabilities",
-            )
+        wanted = "must be a fitted classifier with 'predict_proba' and 'classes_'"
+        got = f"a {type(estimator).__name__} without '{attribute}'"
+        hint = (
+            "wrap it in sklearn.calibration.CalibratedClassifierCV, which gives probabilities"
+            if has_scores
+            else "functions that take y_proba need no estimator, only its probabilities"
         )
+        raise ParameterError(message("estimator", wanted, got, hint))

@@ -113,6 +113,11 @@ def check_fraction(value: Any, name: str, *, inclusive: bool = True) -> float:
     return number
 
 
+def check_level(value: Any) -> float:
+    """Return a confidence level, in (0, 1)."""
+    return check_fraction(value, "confidence_level", inclusive=False)
+
+
 def check_positive(value: Any, name: str, *, zero: bool = False) -> float:
     """Return `value` as a finite float above zero (or at least zero)."""
     number = as_real(value, name)
@@ -206,14 +211,9 @@ def check_targets(value: Any) -> tuple[float, ...]:
 def check_models(models: Any) -> dict[str, Any]:
     """Return a mapping from names to models, which must not be empty."""
     if not isinstance(models, Mapping) or not models:
-        raise ParameterError(
-            message(
-                "models",
-                "must map at least one name to a model",
-                "nothing" if isinstance(models, Mapping) else f"a {type(models).__name__}",
-                'pass {"name": model, ...}',
-            )
-        )
+        wanted = "must map at least one name to a model"
+        got = "nothing" if isinstance(models, Mapping) else f"a {type(models).__name__}"
+        raise ParameterError(message("models", wanted, got, 'pass {"name": model, ...}'))
     named = {str(name): model for name, model in models.items()}
     if len(named) < len(models):
         names = ", ".join(repr(name) for name in models)
@@ -271,21 +271,17 @@ def as_floats(value: Any, name: str, *, ndim: tuple[int, ...] = (1,)) -> FloatAr
     array = _to_float(array, name)
     if not np.isfinite(array).all():
         bad = ~np.isfinite(array)
-        raise NonFiniteError(
-            message(
-                name,
-                "must be finite",
-                f"{int(bad.sum())} NaN or infinite value(s), the first at {_first_position(bad)}",
-                "remove those cases, or find out why the model produced them",
-            )
-        )
+        got = f"{int(bad.sum())} NaN or infinite value(s), the first at {_first_position(bad)}"
+        hint = "remove those cases, or find out why the model produced them"
+        raise NonFiniteError(message(name, "must be finite", got, hint))
     return array
 
 
 def _to_float(array: AnyArray, name: str) -> FloatArray:
     if array.dtype.kind == "f":
         # Half precision is not meant for arithmetic; extended precision gains nothing here.
-        return array.astype(np.float32) if array.dtype == np.float16 else _native_float(array)
+        wanted = np.float32 if array.dtype.itemsize <= 4 else np.float64
+        return array.astype(wanted, copy=False)
     if array.dtype.kind in "biu":
         _check_exact(int(array.min()), int(array.max()), name)
         return array.astype(np.float64)
@@ -337,16 +333,12 @@ def rounded_whole(values: AnyArray) -> float | None:
     return float(values[large][0]) if large.any() else None
 
 
-def _native_float(array: AnyArray) -> FloatArray:
-    wanted = np.float32 if array.dtype.itemsize == 4 else np.float64
-    return array.astype(wanted, copy=False)
-
-
 def check_same_length(**arrays: AnyArray | None) -> None:
     """Raise unless all arrays that are given have the same number of rows."""
-    given = {name: array for name, array in arrays.items() if array is not None}
     lengths = {
-        name: len(array) if array.ndim else "a single value" for name, array in given.items()
+        name: len(array) if array.ndim else "a single value"
+        for name, array in arrays.items()
+        if array is not None
     }
     if len(set(lengths.values())) > 1:
         got = ", ".join(f"{name}: {length}" for name, length in lengths.items())
@@ -395,11 +387,8 @@ def check_unit_interval(values: FloatArray, name: str) -> None:
     """Raise unless all values are in [0, 1]."""
     low, high = float(values.min()), float(values.max())
     if low < 0 or high > 1:
-        raise ProbabilityError(
-            message(
-                name, "must be in [0, 1]", f"values from {low:g} to {high:g}", percent_hint(high)
-            )
-        )
+        got = f"values from {low:g} to {high:g}"
+        raise ProbabilityError(message(name, "must be in [0, 1]", got, percent_hint(high)))
 
 
 def _first_position(mask: BoolArray) -> str:
@@ -427,16 +416,13 @@ def check_probabilities(
     proba = as_floats(y_proba, name, ndim=(1, 2))
     low, high = float(proba.min()), float(proba.max())
     if low < 0 or high > 1:
-        raise ProbabilityError(
-            message(
-                name,
-                "must hold probabilities in [0, 1]",
-                f"values from {low:g} to {high:g}",
-                f"for logits, {for_logits}"
-                if low < 0 or high > 100
-                else f"for percentages, divide by 100; for logits, {for_logits}",
-            )
+        wanted = "must hold probabilities in [0, 1]"
+        hint = (
+            f"for logits, {for_logits}"
+            if low < 0 or high > 100
+            else f"for percentages, divide by 100; for logits, {for_logits}"
         )
+        raise ProbabilityError(message(name, wanted, f"values from {low:g} to {high:g}", hint))
     if proba.ndim == 1 or proba.shape[1] == 1:
         # In single precision, one minus a value close to 0 would round to 1, and cases would tie.
         positive = proba.reshape(-1).astype(np.float64, copy=False)
@@ -451,27 +437,19 @@ def _check_row_sums(proba: FloatArray, name: str, *, half: bool) -> None:
     miss = np.abs(proba @ np.ones(proba.shape[1], dtype=proba.dtype) - 1)
     worst = int(miss.argmax())
     if miss[worst] > tolerance:
-        raise ProbabilityError(
-            message(
-                name,
-                SUM_TO_ONE,
-                f"a sum of {proba[worst].sum():g} in row {worst}",
-                "for independent (sigmoid) outputs, pass one column at a time; for rounded "
-                "values, divide each row by its sum",
-            )
+        got = f"a sum of {proba[worst].sum():g} in row {worst}"
+        hint = (
+            "for independent (sigmoid) outputs, pass one column at a time; for rounded "
+            "values, divide each row by its sum"
         )
+        raise ProbabilityError(message(name, SUM_TO_ONE, got, hint))
 
 
 def check_logits(logits: ArrayLike) -> FloatArray:
     """Return finite logits with at least two columns."""
     values = as_floats(logits, "logits", ndim=(2,))
     if values.shape[1] < 2:
-        raise ShapeError(
-            message(
-                "logits",
-                "must have one column per class, at least two",
-                f"shape {values.shape}",
-                "for one binary logit z, pass np.column_stack([np.zeros_like(z), z])",
-            )
-        )
+        wanted = "must have one column per class, at least two"
+        hint = "for one binary logit z, pass np.column_stack([np.zeros_like(z), z])"
+        raise ShapeError(message("logits", wanted, f"shape {values.shape}", hint))
     return values

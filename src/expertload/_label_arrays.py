@@ -62,20 +62,14 @@ FOR_ARRAYS = Wording(
 # ------------------------------------------------------------------ labels
 
 
-def check_named_labels(
-    y_true: ArrayLike, y_proba: Any, n_classes: int, labels: ArrayLike | None
-) -> Named:
-    """Return the column number of each label, and the name or number of each column.
-
-    A single column named after the first class is converted to the second class.
-    """
-    return check_labels(y_true, frame_columns(y_proba), n_classes, labels)
-
-
 def check_labels(
     y_true: ArrayLike, columns: Sequence[str] | None, n_classes: int, labels: ArrayLike | None
 ) -> Named:
-    """Return the same for columns of these names; None if they have none."""
+    """Return the column number of each label, and the name or number of each column.
+
+    `columns` are the names of the columns, None if they have none. A single column named after the
+    first class is converted to the second class.
+    """
     y = label_array(y_true, "y_true")
     if labels is not None:
         names = check_names(labels, n_classes)
@@ -350,14 +344,9 @@ def arrange_columns(inputs: Any, known: Sequence[str] | None) -> Any:
     if same == names or (same is None and (known is None or is_numbering(found))):
         return inputs
     if same is None or len(set(names)) < len(names):
-        raise LabelError(
-            message(
-                "inputs",
-                f"must have the columns of fit, {listed(known or ())}",
-                listed(names),
-                "select them by name, or pass to_numpy() if they are the same columns",
-            )
-        )
+        wanted = f"must have the columns of fit, {listed(known or ())}"
+        hint = "select them by name, or pass to_numpy() if they are the same columns"
+        raise LabelError(message("inputs", wanted, listed(names), hint))
     return as_array(inputs, "inputs")[:, [names.index(name) for name in same]]
 
 
@@ -383,14 +372,9 @@ def check_groups(groups: ArrayLike, *, name: str = "groups") -> AnyArray:
     if values.dtype.kind == "O" and all(isinstance(value, Integral) for value in values):
         values = label_array(values, name)
     if values.dtype.kind not in "biuUT":
-        raise DataTypeError(
-            message(
-                name,
-                "must hold only integers or only strings",
-                f"an array of {values.dtype}",
-                "give cases without a group a group name such as 'unknown'",
-            )
-        )
+        wanted = "must hold only integers or only strings"
+        hint = "give cases without a group a group name such as 'unknown'"
+        raise DataTypeError(message(name, wanted, f"an array of {values.dtype}", hint))
     return values
 
 
@@ -425,14 +409,9 @@ def name_groups(groups: ArrayLike, n: int) -> AnyArray:
     names = np.array(["(missing)" if is_missing(v) else str(v) for v in array.tolist()])
     n_groups = len(np.unique(names))
     if n_groups > MAX_GROUPS:
-        raise ParameterError(
-            message(
-                "groups",
-                f"must hold at most {MAX_GROUPS} distinct groups",
-                f"{n_groups}",
-                "for an identifier, pass no groups; cut a measurement into bands first",
-            )
-        )
+        wanted = f"must hold at most {MAX_GROUPS} distinct groups"
+        hint = "for an identifier, pass no groups; cut a measurement into bands first"
+        raise ParameterError(message("groups", wanted, f"{n_groups}", hint))
     return names
 
 
@@ -452,13 +431,10 @@ def settle_lone_column(
     if labels is not None and np.size(labels) == 1:
         return proba[:, 1:]
     if labels is None and frame_columns(y_proba) is None:
-        raise ProbabilityError(
-            message(
-                "y_proba",
-                "must show whether its single column of ones belongs to the only class, or to the "
-                "second",
-                f"shape {shape}",
-                "pass labels=classes_ of the classifier, or one dimension for the second class",
-            )
+        wanted = (
+            "must show whether its single column of ones belongs to the only class, or to the "
+            "second"
         )
+        hint = "pass labels=classes_ of the classifier, or one dimension for the second class"
+        raise ProbabilityError(message("y_proba", wanted, f"shape {shape}", hint))
     return proba

@@ -16,6 +16,7 @@ import math
 import os
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -41,6 +42,7 @@ class Learned(NamedTuple):
     shape: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
 class DocumentKind:
     """One kind of document: its name in the file, its latest schema, and a hint for errors.
 
@@ -56,16 +58,10 @@ class DocumentKind:
         Whether the file carries a digest of its content.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        schema_version: int,
-        *,
-        hint: str = "use the file as it was saved",
-        has_digest: bool = True,
-    ) -> None:
-        self.kind, self.schema_version = kind, schema_version
-        self.hint, self.has_digest = hint, has_digest
+    kind: str
+    schema_version: int
+    hint: str = "use the file as it was saved"
+    has_digest: bool = True
 
     # ------------------------------------------------------------------ the document
 

@@ -28,7 +28,8 @@ from expertload._check import (
     percent_hint,
 )
 from expertload._label_arrays import (
-    check_named_labels,
+    check_labels,
+    frame_columns,
     match_answers,
     number_clusters,
     settle_lone_column,
@@ -181,7 +182,7 @@ class Cases:
         check_same_order(**rows, confidence=confidence, clusters=clusters, groups=groups)
         check_same_order(y_true=y_true, y_proba=y_proba, expert_answers=expert_answers)
         proba = settle_lone_column(check_probabilities(y_proba, "y_proba"), y_proba, labels)
-        target, names = check_named_labels(y_true, y_proba, proba.shape[1], labels)
+        target, names = check_labels(y_true, frame_columns(y_proba), proba.shape[1], labels)
         check_same_length(y_true=target, y_proba=proba)
         weight = check_weight(sample_weight, len(target))
         cases = cls.from_matched(target, proba, names, confidence=confidence, weight=weight)
@@ -200,7 +201,7 @@ class Cases:
         weight: FloatArray | None = None,
     ) -> Cases:
         """Return cases whose labels were matched to columns, and validated, by a reader."""
-        correct, top = top_label(Predictions(target, proba, weight))
+        correct, top = top_label(target, proba)
         cases = cls(correct, top, weight, target=target, proba=proba, labels=labels)
         if confidence is None:
             return replace(cases, is_ranked_by_probability=True)
@@ -385,7 +386,7 @@ class Cases:
         """The same cases ranked by their largest probability; unchanged if none is known."""
         if self.is_ranked_by_probability or self.target is None or self.proba is None:
             return self
-        top = top_label(Predictions(self.target, self.proba, None))[1]
+        top = top_label(self.target, self.proba)[1]
         return replace(self, confidence=top, is_ranked_by_probability=True)
 
     @property
@@ -463,34 +464,26 @@ def counted(cases: Any) -> Any:
 def as_cases(
     y_true: ArrayLike | Cases,
     y_proba: ArrayLike | None,
-    *,
     confidence: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
+    *,
     clusters: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
 ) -> Cases:
     """Return the cases of a function that takes labels and probabilities, or `Cases` for both."""
     rows = {"confidence": confidence, "sample_weight": sample_weight, "labels": labels}
-    rows |= {"clusters": clusters, "groups": groups}
+    rows |= {"clusters": clusters}
     y_true = counted(y_true)
     if isinstance(y_true, Cases):
-        given = {"y_proba": y_proba, **rows}
-        twice = [name for name, value in given.items() if value is not None]
-        if twice:
-            raise ParameterError(
-                message(
-                    twice[0],
-                    "must be left out where the first argument is Cases, which hold it",
-                    "both",
-                    f"pass {twice[0]} to Cases.from_predictions or Cases.from_correctness",
-                )
-            )
+        for name, value in {"y_proba": y_proba, **rows}.items():
+            if value is not None:
+                wanted = "must be left out where the first argument is Cases, which hold it"
+                hint = f"pass {name} to Cases.from_predictions or Cases.from_correctness"
+                raise ParameterError(message(name, wanted, "both", hint))
         return y_true
     if y_proba is None:
-        raise ParameterError(
-            message("y_proba", "must be given with y_true", "none", "or pass one Cases for both")
-        )
+        hint = "or pass one Cases for both"
+        raise ParameterError(message("y_proba", "must be given with y_true", "none", hint))
     return Cases.from_predictions(y_true, y_proba, **rows)
 
 
@@ -524,21 +517,15 @@ def check_grades(correct: ArrayLike) -> AnyArray:
         return array
     grades = as_floats(array, "correct")
     if grades.min() < 0 or grades.max() > 1:
-        raise CorrectnessError(
-            message(
-                "correct",
-                "must be in [0, 1]: 1 for right, 0 for wrong, or a grade between",
-                f"values from {grades.min():g} to {grades.max():g}",
-                percent_hint(float(grades.max())),
-            )
-        )
+        wanted = "must be in [0, 1]: 1 for right, 0 for wrong, or a grade between"
+        got = f"values from {grades.min():g} to {grades.max():g}"
+        raise CorrectnessError(message("correct", wanted, got, percent_hint(float(grades.max()))))
     right = grades == 1
     return right if (right | (grades == 0)).all() else grades
 
 
-def top_label(predictions: Predictions) -> tuple[BoolArray, FloatArray]:
+def top_label(target: IntArray, proba: FloatArray) -> tuple[BoolArray, FloatArray]:
     """Return whether the top label is right, and its probability; of equals, the first wins."""
-    target, proba, _ = predictions
     # In blocks, because columns that lie apart in memory are slow to compare row by row.
     predicted = np.concatenate([proba[rows].argmax(axis=1) for rows in blocks(len(proba))])
     return predicted == target, pick(proba, predicted)
@@ -555,5 +542,4 @@ def reaches(confidence: FloatArray, threshold: float | FloatArray) -> BoolArray:
     Always compared in double precision. A threshold rounded to single precision would accept cases
     just below it.
     """
-    accepted: BoolArray = confidence.astype(np.float64, copy=False) >= threshold
-    return accepted
+    return np.asarray(confidence.astype(np.float64, copy=False) >= threshold)

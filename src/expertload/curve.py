@@ -70,10 +70,7 @@ def coc_curve(
     >>> coc_curve(Cases.from_correctness([0.5, 1, 1], [0.5, 0.5, 0.7])).accuracy.round(3)
     array([0.833, 1.   ])
     """
-    cases = as_cases(
-        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
-    )
-    return cases.curve()
+    return as_cases(y_true, y_proba, confidence, sample_weight, labels).curve()
 
 
 def aucoc_score(
@@ -129,10 +126,7 @@ def aucoc_score(
     >>> print(f"{aucoc_score(Cases.from_correctness([1, 0, 1, 1, 0], confidence)):.3f}")
     0.406
     """
-    cases = as_cases(
-        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
-    )
-    return cases.aucoc(convention)
+    return as_cases(y_true, y_proba, confidence, sample_weight, labels).aucoc(convention)
 
 
 def load_at_accuracy(
@@ -166,9 +160,7 @@ def load_at_accuracy(
     >>> load_at_accuracy(y_true, y_proba, target_accuracy=0.95)
     0.25
     """
-    cases = as_cases(
-        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
-    )
+    cases = as_cases(y_true, y_proba, confidence, sample_weight, labels)
     return cases.load_at_accuracy(target_accuracy)
 
 
@@ -203,7 +195,5 @@ def accuracy_at_load(
     >>> accuracy_at_load(y_true, y_proba, expert_load=0.2)
     0.75
     """
-    cases = as_cases(
-        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
-    )
+    cases = as_cases(y_true, y_proba, confidence, sample_weight, labels)
     return cases.accuracy_at_load(expert_load)

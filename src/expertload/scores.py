@@ -132,8 +132,7 @@ def margin_confidence(logits: ArrayLike) -> FloatArray:
     """
     proba = softmax(check_logits(logits), axis=1)
     second_and_top = np.partition(proba, -2, axis=1)[:, -2:]
-    margin: FloatArray = second_and_top[:, 1] - second_and_top[:, 0]
-    return margin
+    return np.asarray(second_and_top[:, 1] - second_and_top[:, 0])
 
 
 def entropy_confidence(logits: ArrayLike) -> FloatArray:
@@ -158,8 +157,7 @@ def entropy_confidence(logits: ArrayLike) -> FloatArray:
     values = check_logits(logits)
     entropy = entr(softmax(values, axis=1)).sum(axis=1)
     # Rounding can leave the entropy a hair above its maximum.
-    confidence: FloatArray = np.clip(1 - entropy / np.log(values.shape[1]), 0, 1)
-    return confidence
+    return np.asarray(np.clip(1 - entropy / np.log(values.shape[1]), 0, 1))
 
 
 def gini_confidence(logits: ArrayLike) -> FloatArray:
@@ -185,16 +183,13 @@ def gini_confidence(logits: ArrayLike) -> FloatArray:
     >>> gini_confidence([[0.0, 0.0], [3.0, 1.0]]).round(3)
     array([0.5 , 0.79])
     """
-    squares: FloatArray = softmax(check_logits(logits), axis=1) ** 2
-    confidence: FloatArray = squares.sum(axis=1)
-    return confidence
+    return np.asarray((softmax(check_logits(logits), axis=1) ** 2).sum(axis=1))
 
 
 def top_probability(logits: FloatArray) -> FloatArray:
     """One over the sum of exponentials relative to the top: no softmax matrix is kept."""
     top = logits.max(axis=1, keepdims=True)
-    confidence: FloatArray = 1 / np.exp(logits - top).sum(axis=1)
-    return confidence
+    return np.asarray(1 / np.exp(logits - top).sum(axis=1))
 
 
 # ------------------------------------------------------------------ from the logits themselves
@@ -223,8 +218,7 @@ def max_logit_confidence(logits: ArrayLike) -> FloatArray:
     >>> max_logit_confidence([[0.0, 0.0], [3.0, 1.0]])
     array([0., 3.])
     """
-    top: FloatArray = check_logits(logits).max(axis=1)
-    return top
+    return np.asarray(check_logits(logits).max(axis=1))
 
 
 def energy_confidence(logits: ArrayLike, *, temperature: float = 1.0) -> FloatArray:
@@ -292,8 +286,7 @@ def max_logit_norm_confidence(logits: ArrayLike, *, norm: float = 5.0) -> FloatA
     flat = size[:, 0] <= 4 * np.finfo(np.float64).eps  # equal logits, up to rounding
     values /= np.where(flat[:, None], 1.0, size)
     length = (np.abs(values) ** power).sum(axis=1) ** (1 / power)
-    confidence: FloatArray = np.where(flat, 0.0, values.max(axis=1) / np.where(flat, 1.0, length))
-    return confidence
+    return np.where(flat, 0.0, values.max(axis=1) / np.where(flat, 1.0, length))
 
 
 # ------------------------------------------------------------------ from a language model
@@ -340,8 +333,7 @@ def token_probabilities(
         got = f"{listed(list(log_probabilities[bad[0]].items()))} at position {bad[0]}"
         hint = "ask for more tokens, or leave out cases without an answer"
         raise LabelError(message("log_probabilities", wanted, got, hint))
-    proba: FloatArray = softmax(logs, axis=1)
-    return proba
+    return np.asarray(softmax(logs, axis=1))
 
 
 def vote_probabilities(
@@ -377,8 +369,7 @@ def vote_probabilities(
     _check_answered((n_known == n_answers) & (n_answers > 0))
     votes = np.zeros((len(answers), len(labels)))
     np.add.at(votes, (case, place), 1.0)
-    shares: FloatArray = votes / n_answers[:, None]
-    return shares
+    return np.asarray(votes / n_answers[:, None])
 
 
 def stated_probabilities(

@@ -358,14 +358,11 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         options: dict[str, Any] = {
             name: getattr(self, name) for name in ("target_accuracy", "confidence_level", "method")
         }
-        if groups is None:
-            point = certify(cases, **options)
-            point = replace(point, origin=self._origin(point.origin))
-            self.operating_point_, points = point, [point]
-        else:
-            by_group = certify_groups(cases, **options)
-            by_group = by_group.with_origin(self._origin(by_group.origin))
-            self.operating_point_, points = by_group, list(by_group.values())
+        certified: CertifiedPoint | CertifiedGroups = (
+            certify(cases, **options) if groups is None else certify_groups(cases, **options)
+        )
+        self.operating_point_ = certified.with_origin(self._origin(certified.origin))
+        points = [certified] if isinstance(certified, CertifiedPoint) else [*certified.values()]
         accepted = sum(point.n_accepted for point in points)
         self.expert_load_ = 1 - accepted / len(cases)
         if not accepted:

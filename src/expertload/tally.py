@@ -34,7 +34,7 @@ import numpy as np
 from scipy.special import digamma, xlogy
 
 from expertload._check import check_option, message
-from expertload._typing import AnyArray, BoolArray, FloatArray
+from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray
 from expertload.exceptions import MissingExtraError, WeightError
 
 __all__ = ["COCCurve", "Convention", "Tally", "cumulative_from_bottom", "cumulative_from_top"]
@@ -176,6 +176,10 @@ class Tally(NamedTuple):
         """The mean correctness of each row."""
         return self.correct / self.weight
 
+    def row_of(self, confidence: FloatArray) -> IntArray:
+        """Return the row of each case; cases of weight zero, which may lie above all, the last."""
+        return np.minimum(np.searchsorted(self.confidence, confidence), len(self.confidence) - 1)
+
     # ------------------------------------------------------------------ accepted from each row on
 
     @property
@@ -251,8 +255,7 @@ def cumulative_from_top(values: FloatArray) -> FloatArray:
     >>> cumulative_from_top(np.array([1.0, 2.0, 3.0])).tolist()
     [6.0, 5.0, 3.0]
     """
-    sums: FloatArray = np.cumsum(values[::-1])[::-1]
-    return sums
+    return np.asarray(np.cumsum(values[::-1])[::-1])
 
 
 def cumulative_from_bottom(values: FloatArray) -> FloatArray:
@@ -431,11 +434,7 @@ def _mass(remaining: FloatArray) -> FloatArray:
 def check_whole_weight(weight: FloatArray | None) -> None:
     """Raise unless weights are counts, for metrics that depend on the number of cases."""
     if weight is not None and (weight != np.floor(weight)).any():
-        raise WeightError(
-            message(
-                "sample_weight",
-                "must hold whole numbers for convention='thresholds', which counts cases",
-                f"fractions such as {weight[weight != np.floor(weight)][0]:g}",
-                "use convention='exact', which takes any weights",
-            )
-        )
+        wanted = "must hold whole numbers for convention='thresholds', which counts cases"
+        got = f"fractions such as {weight[weight != np.floor(weight)][0]:g}"
+        hint = "use convention='exact', which takes any weights"
+        raise WeightError(message("sample_weight", wanted, got, hint))

@@ -26,11 +26,7 @@ from expertload._check import check_option as _check_option
 from expertload.calibrators.base import DOCUMENT as _DOCUMENT
 from expertload.calibrators.base import CalibrationWarning, Calibrator
 from expertload.calibrators.binning import HistogramBinning, IsotonicCalibration
-from expertload.calibrators.correctness import (
-    CONFIDENCE_SCORES,
-    ConfidenceScore,
-    CorrectnessModel,
-)
+from expertload.calibrators.correctness import CONFIDENCE_SCORES, ConfidenceScore, CorrectnessModel
 from expertload.calibrators.kcal import KCal
 from expertload.calibrators.scaling import (
     MatrixScaling,

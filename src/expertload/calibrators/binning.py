@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,15 +27,23 @@ from expertload._typing import FloatArray, IntArray
 from expertload.calibrators.base import Calibrator, learned, normalise_rows, softmax
 from expertload.tally import Tally
 
+Corners = tuple[FloatArray, FloatArray]
+
 # ------------------------------------------------------------------ one vs rest
 
 
 class OneVsRest(Calibrator):
-    """Fit one curve per class to its probability."""
+    """Fit one curve per class to its probability; the two learned attributes are its corners."""
+
+    # The curve of a class without cases, which does not change its probabilities.
+    _identity: ClassVar[Corners]
+    upper_edges_: list[FloatArray]
+    proba_: list[FloatArray]
+    values_: list[FloatArray]
 
     @abstractmethod
-    def _fit_curves(self, tallies: list[Tally | None]) -> None:
-        """Learn a curve for each class; None for a class without cases."""
+    def _fit_curve(self, cases: Tally) -> Corners:
+        """Return the curve of a class: probabilities that ascend, and values."""
 
     @abstractmethod
     def _curve(self, k: int, proba: FloatArray) -> FloatArray:
@@ -43,12 +52,14 @@ class OneVsRest(Calibrator):
     def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
         proba = softmax(inputs)
         present = np.bincount(target, minlength=self.n_classes_) > 0
-        self._fit_curves(
-            [
-                Tally.add_up(target == k, proba[:, k], weight) if present[k] else None
-                for k in range(self.n_classes_)
-            ]
-        )
+        curves = [
+            self._fit_curve(Tally.add_up(target == k, proba[:, k], weight))
+            if seen
+            else self._identity
+            for k, seen in enumerate(present)
+        ]
+        for name, corners in zip(self._learned, zip(*curves, strict=True), strict=True):
+            setattr(self, name, list(corners))
 
     def _transform(self, inputs: FloatArray) -> FloatArray:
         proba = softmax(inputs)
@@ -57,10 +68,6 @@ class OneVsRest(Calibrator):
 
 
 # ------------------------------------------------------------------ histogram
-
-
-# The bins of a class without cases: none, which does not change its probabilities.
-NO_BINS = (np.empty(0), np.empty(0))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -100,6 +107,7 @@ class HistogramBinning(OneVsRest):
 
     name = "histogram"
     _learned = learned(upper_edges_="arrays", values_="arrays")
+    _identity = (np.empty(0), np.empty(0))
 
     input: str = "logits"
     n_bins: int = 15
@@ -112,14 +120,7 @@ class HistogramBinning(OneVsRest):
         check_option(self.strategy, ("mass", "width"), "strategy")
         check_positive(self.smoothing, "smoothing", zero=True)
 
-    def _fit_curves(self, tallies: list[Tally | None]) -> None:
-        self.upper_edges_, self.values_ = [], []
-        for cases in tallies:
-            edges, values = NO_BINS if cases is None else self._fit_bins(cases)
-            self.upper_edges_.append(edges)
-            self.values_.append(values)
-
-    def _fit_bins(self, cases: Tally) -> tuple[FloatArray, FloatArray]:
+    def _fit_curve(self, cases: Tally) -> Corners:
         edges = self._edges(cases)
         bins = np.searchsorted(edges, cases.confidence)
         weight = np.bincount(bins, cases.weight, len(edges))
@@ -158,10 +159,6 @@ class HistogramBinning(OneVsRest):
 # ------------------------------------------------------------------ isotonic
 
 
-# The curve of a class without cases, which does not change its probabilities.
-IDENTITY = (np.array([0.0, 1.0]), np.array([0.0, 1.0]))
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class IsotonicCalibration(OneVsRest):
     """Map each class's probability by a rising curve fitted by least squares.
@@ -192,13 +189,19 @@ class IsotonicCalibration(OneVsRest):
 
     name = "isotonic"
     _learned = learned(proba_="arrays", values_="arrays")
+    _identity = (np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
     input: str = "logits"
 
-    def _fit_curves(self, tallies: list[Tally | None]) -> None:
-        curves = [IDENTITY if cases is None else _fit_curve(cases) for cases in tallies]
-        self.proba_ = [proba for proba, _ in curves]
-        self.values_ = [values for _, values in curves]
+    def _fit_curve(self, cases: Tally) -> Corners:
+        """Return the corners of the fitted curve, without points inside constant parts."""
+        from scipy.optimize import isotonic_regression  # slow to import
+
+        fitted = isotonic_regression(cases.grade, weights=cases.weight).x
+        values = np.clip(fitted, 0.0, 1.0)
+        corner = np.ones(len(values), dtype=bool)
+        corner[1:-1] = (values[1:-1] != values[:-2]) | (values[1:-1] != values[2:])
+        return cases.confidence[corner], values[corner]
 
     def _curve(self, k: int, proba: FloatArray) -> FloatArray:
         # Corners may be so close that slopes are inexact, so the result is clipped.
@@ -214,14 +217,3 @@ class IsotonicCalibration(OneVsRest):
             if values[0] < 0 or values[-1] > 1:
                 return "its 'values_' must be in [0, 1]"
         return None
-
-
-def _fit_curve(cases: Tally) -> tuple[FloatArray, FloatArray]:
-    """Return the corners of the fitted curve, without points inside constant parts."""
-    from scipy.optimize import isotonic_regression  # slow to import
-
-    fitted = isotonic_regression(cases.grade, weights=cases.weight).x
-    values = np.clip(fitted, 0.0, 1.0)
-    corner = np.ones(len(values), dtype=bool)
-    corner[1:-1] = (values[1:-1] != values[:-2]) | (values[1:-1] != values[2:])
-    return cases.confidence[corner], values[corner]

@@ -23,17 +23,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import expit
 
-from expertload._check import (
-    check_count,
-    check_option,
-    check_probabilities,
-)
+from expertload._check import check_count, check_option, check_probabilities
 from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload.calibrators.base import (
     DOCUMENT,
@@ -127,8 +122,7 @@ class CorrectnessModel(FittedOnLogits):
         """
         logits = self._check_new_inputs(inputs)
         odds, predicted = _prediction(logits)
-        scores: FloatArray = expit(self.slope_ * odds + self.intercept_ + self.offset_[predicted])
-        return scores
+        return np.asarray(expit(self.slope_ * odds + self.intercept_ + self.offset_[predicted]))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -216,17 +210,16 @@ def _regress(seen: Seen, strength: float, n_classes: int) -> Minimum:
 
 
 PLAIN = "max_probability"
-FROM_LOGITS: Mapping[str, Callable[[FloatArray], FloatArray]] = MappingProxyType(
-    {
-        "margin": margin_confidence,
-        "entropy": entropy_confidence,
-        "gini": gini_confidence,
-        "max_logit_norm": max_logit_norm_confidence,
-    }
-)
-LEARNED: Mapping[str, type[TemperatureScaling] | type[CorrectnessModel]] = MappingProxyType(
-    {"temperature": TemperatureScaling, "correctness": CorrectnessModel}
-)
+FROM_LOGITS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
+    "margin": margin_confidence,
+    "entropy": entropy_confidence,
+    "gini": gini_confidence,
+    "max_logit_norm": max_logit_norm_confidence,
+}
+LEARNED: Mapping[str, type[TemperatureScaling] | type[CorrectnessModel]] = {
+    "temperature": TemperatureScaling,
+    "correctness": CorrectnessModel,
+}
 CONFIDENCE_SCORES = (PLAIN, *FROM_LOGITS, *LEARNED)
 
 
@@ -311,8 +304,7 @@ class ConfidenceScore:
             proba = self.model_.transform(proba)
         elif self.name in FROM_LOGITS:
             return FROM_LOGITS[self.name](log_probabilities(proba))
-        top: FloatArray = proba.max(axis=1)
-        return top
+        return np.asarray(proba.max(axis=1))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the score as plain lists and numbers."""

@@ -85,13 +85,28 @@ MAX_STEPS = 200
 BLOCK_VALUES = 2**15
 
 
+# What to tell if no temperature is best.
+NOT_BETTER = (
+    "the logits are no better than chance for these cases, so the best temperature is infinite; "
+    "the probabilities are nearly uniform."
+)
+ALL_RIGHT = (
+    "every case of the calibration set is right, so no temperature is best; the logits are not "
+    "changed (temperature 1). Use more or harder held-out cases."
+)
+
+
 class InverseTemperature(NamedTuple):
     """The inverse temperature with the highest likelihood, and how it was found."""
 
     value: float
-    converged: bool
     n_iter: int
     remark: str = ""
+
+    @property
+    def converged(self) -> bool:
+        """Whether the likelihood has a maximum, and it was found."""
+        return not self.remark
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -173,19 +188,13 @@ def fit_inverse_temperature(
     gaps = centre(logits)
     scale = -float(gaps.min())
     if scale <= 1 / WIDEST_GAP:  # practically equal logits: every temperature gives the same result
-        return InverseTemperature(1.0, True, 0)
+        return InverseTemperature(1.0, 0)
     gaps /= scale  # in [-1, 0], so that squares cannot overflow
     true_gap = float(weight @ gaps[np.arange(len(gaps)), target] / weight.sum())
     if true_gap == 0:
-        return _unbounded(0)
+        return InverseTemperature(1.0, 0, ALL_RIGHT)
     if true_gap <= float(weight @ gaps.mean(axis=1) / weight.sum()):
-        return InverseTemperature(
-            1 / (NEARLY_UNIFORM * scale),
-            False,
-            0,
-            "the logits are no better than chance for these"
-            " cases, so the best temperature is infinite; the probabilities are nearly uniform.",
-        )
+        return InverseTemperature(1 / (NEARLY_UNIFORM * scale), 0, NOT_BETTER)
     return _newton_in_bracket(gaps, weight, true_gap, scale)
 
 
@@ -199,14 +208,14 @@ def _newton_in_bracket(
         slope = mean_gap - true_gap
         low, high = (factor, high) if slope < 0 else (low, factor)
         if low > SHARPEST:
-            return _unbounded(step)
+            return InverseTemperature(1.0, step, ALL_RIGHT)
         proposal = factor - slope / curvature if curvature > 0 else -1.0
         if not low < proposal < min(high, 8 * factor):
             proposal = min((low + high) / 2, 4 * factor)
         if abs(proposal - factor) <= 1e-13 * factor:
-            return InverseTemperature(proposal / scale, True, step)
+            return InverseTemperature(proposal / scale, step)
         factor = proposal
-    return InverseTemperature(factor / scale, False, MAX_STEPS, "the search ran out of steps.")
+    return InverseTemperature(factor / scale, MAX_STEPS, "the search ran out of steps.")
 
 
 def _moments(gaps: FloatArray, weight: FloatArray, factor: float) -> tuple[float, float]:
@@ -226,33 +235,15 @@ def _moments(gaps: FloatArray, weight: FloatArray, factor: float) -> tuple[float
     return mean / float(weight.sum()), variance / float(weight.sum())
 
 
-def _unbounded(n_iter: int) -> InverseTemperature:
-    return InverseTemperature(
-        1.0,
-        False,
-        n_iter,
-        "every case of the calibration set is right, so no temperature is best; the logits are "
-        "not changed (temperature 1). Use more or harder held-out cases.",
-    )
-
-
 # --------------------------------------------------------------------------- by calibration error
 
 
 def _best_on_grid(logits: FloatArray, target: IntArray, weight: FloatArray) -> float:
     gaps = centre(logits)
     correct = gaps.argmax(axis=1) == target
-    errors = np.array(
-        [
-            expected_calibration_error(
-                # the top column's gap is zero
-                Cases(correct, 1 / np.exp(gaps / temperature).sum(axis=1), weight),
-                n_bins=PAPER_BINS,
-                strategy="mass",
-            )
-            for temperature in PAPER_GRID
-        ]
-    )
+    tops = (1 / np.exp(gaps / t).sum(axis=1) for t in PAPER_GRID)  # the top column's gap is zero
+    tried = (Cases(correct, top, weight) for top in tops)
+    errors = np.array([expected_calibration_error(c, n_bins=PAPER_BINS) for c in tried])
     nearest_first = np.lexsort((np.abs(np.log(PAPER_GRID)), errors))
     return float(PAPER_GRID[nearest_first[0]])
 
@@ -286,6 +277,7 @@ class Minimum(NamedTuple):
     n_iter: int
 
 
+@dataclass
 class SoftmaxRegression:
     """Mean NLL plus prior, minimised by Newton's method.
 
@@ -293,47 +285,42 @@ class SoftmaxRegression:
     parameters; `adjoint` is its transpose, applied to the inputs and one row per case.
     """
 
-    def __init__(
-        self,
-        forward: LinearMap,
-        adjoint: LinearMap,
-        inputs: FloatArray,
-        target: FloatArray,
-        weight: FloatArray,
-        prior: Prior,
-    ) -> None:
-        self._forward, self._adjoint, self._inputs = forward, adjoint, inputs
-        self._target, self._prior = target, prior
-        self._share = (weight / weight.sum())[:, None]
+    forward: LinearMap
+    adjoint: LinearMap
+    inputs: FloatArray
+    target: FloatArray
+    weight: FloatArray
+    prior: Prior
+
+    def __post_init__(self) -> None:
+        self.share = (self.weight / self.weight.sum())[:, None]
 
     def value(self, x: FloatArray) -> float:
         """Return the objective."""
-        gaps = centre(self._forward(self._inputs, x))
-        nll = np.log(np.exp(gaps).sum(axis=1)) - np.einsum("ij,ij->i", self._target, gaps)
-        return float(
-            self._share[:, 0] @ nll + self._prior.strength @ (x - self._prior.mean) ** 2 / 2
-        )
+        gaps = centre(self.forward(self.inputs, x))
+        nll = np.log(np.exp(gaps).sum(axis=1)) - np.einsum("ij,ij->i", self.target, gaps)
+        return float(self.share[:, 0] @ nll + self.prior.strength @ (x - self.prior.mean) ** 2 / 2)
 
     def gradient(self, x: FloatArray) -> FloatArray:
         """Return the objective's gradient."""
-        residual = softmax(self._forward(self._inputs, x)) - self._target
-        pull: FloatArray = self._prior.strength * (x - self._prior.mean)
-        return self._adjoint(self._inputs, residual * self._share) + pull
+        residual = softmax(self.forward(self.inputs, x)) - self.target
+        pull: FloatArray = self.prior.strength * (x - self.prior.mean)
+        return self.adjoint(self.inputs, residual * self.share) + pull
 
     def direction(self, x: FloatArray, gradient: FloatArray) -> FloatArray:
         """Return a Newton direction by conjugate gradients on Hessian products."""
         from scipy.sparse.linalg import LinearOperator, cg  # slow to import
 
-        proba = softmax(self._forward(self._inputs, x))
-        weighted = proba * self._share
-        diagonal = self._adjoint(self._inputs**2, weighted * (1 - proba)) + self._prior.strength
+        proba = softmax(self.forward(self.inputs, x))
+        weighted = proba * self.share
+        diagonal = self.adjoint(self.inputs**2, weighted * (1 - proba)) + self.prior.strength
         diagonal = np.maximum(diagonal, max(1e-12 * float(diagonal.max()), 1e-300))
-        ridge = self._prior.strength + 1e-14 * diagonal  # flat directions keep a little curvature
+        ridge = self.prior.strength + 1e-14 * diagonal  # flat directions keep a little curvature
 
         def product(v: FloatArray) -> FloatArray:
-            rows = self._forward(self._inputs, v)
+            rows = self.forward(self.inputs, v)
             rows -= np.einsum("ij,ij->i", proba, rows)[:, None]
-            return self._adjoint(self._inputs, rows * weighted) + ridge * v
+            return self.adjoint(self.inputs, rows * weighted) + ridge * v
 
         # The tolerance tightens towards the minimum, so that Newton's method converges faster than
         # linearly.
@@ -458,8 +445,7 @@ class VectorScaling(_Linear):
 def _scale(logits: FloatArray, x: FloatArray) -> FloatArray:
     """Parameters are the scales, then the shifts."""
     scale, shift = np.split(x, 2)
-    rows: FloatArray = logits * scale + shift
-    return rows
+    return np.asarray(logits * scale + shift)
 
 
 def _scale_adjoint(logits: FloatArray, rows: FloatArray) -> FloatArray:
@@ -549,8 +535,7 @@ class MatrixScaling(_Linear):
 def _multiply(logits: FloatArray, x: FloatArray) -> FloatArray:
     """Parameters are the matrix, row by row, then the intercepts."""
     k = logits.shape[1]
-    rows: FloatArray = logits @ x[:-k].reshape(k, k).T + x[-k:]
-    return rows
+    return np.asarray(logits @ x[:-k].reshape(k, k).T + x[-k:])
 
 
 def _multiply_adjoint(logits: FloatArray, rows: FloatArray) -> FloatArray:

@@ -137,8 +137,7 @@ def _least_squares(ends: FloatArray, error: FloatArray, n_knots: int) -> FloatAr
     moments = values.T @ (weight * np.interp(points, ends, error))
     points, weight = _gauss_points(knots, 4)
     values = basis(points)
-    heights: FloatArray = np.linalg.solve(values.T @ (weight[:, None] * values), moments)
-    return heights
+    return np.asarray(np.linalg.solve(values.T @ (weight[:, None] * values), moments))
 
 
 def _gauss_points(breaks: FloatArray, n_points: int = 3) -> tuple[FloatArray, FloatArray]:

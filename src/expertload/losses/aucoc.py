@@ -85,11 +85,7 @@ class _AreaLoss(LossModule):
     """A loss of the smoothed area of a batch, or of the batch of all processes."""
 
     def __init__(
-        self,
-        kernel: Kernel,
-        ignore_index: int | None,
-        check_finite: bool,
-        sync_distributed: bool,
+        self, kernel: Kernel, ignore_index: int | None, check_finite: bool, sync_distributed: bool
     ) -> None:
         super().__init__(ignore_index=ignore_index)
         self.kernel = kernel

@@ -336,12 +336,7 @@ def confidence_loss(
 class _ConfidenceLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        logits: Tensor,
-        target: Tensor,
-        keep: Tensor | None,
-        solve: Solver,
-        log_odds: bool,
+        ctx: Any, logits: Tensor, target: Tensor, keep: Tensor | None, solve: Solver, log_odds: bool
     ) -> Tensor:
         highest, top = logits.max(1, keepdim=True)  # the first one among equals
         highest = highest.to(at_least_float32(logits.dtype))

@@ -19,13 +19,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from expertload._check import check_count, check_fraction, check_minimum, check_positive
-from expertload.losses.base import (
-    Confidences,
-    Gradient,
-    LossModule,
-    confidence_loss,
-    labelled_rows,
-)
+from expertload.losses.base import Confidences, Gradient, LossModule, confidence_loss, labelled_rows
 
 MMCE_WIDTH = 0.4
 # The rounding error in double precision of a form that is zero.

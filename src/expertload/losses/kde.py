@@ -333,7 +333,7 @@ NARROWEST_IN_LOG_ODDS = 1e-2
 # Log odds beyond this are cut off: exp(-88) is the smallest number of single precision. It bounds
 # the grid, and a class that has no rival, whose log odds are infinite, counts like a certain one.
 LARGEST_LOG_ODDS = 88.0
-# Widths beyond which a kernel is nothing, or all: Phi(-7) is 1e-12.
+# At this many widths from a kernel its tail no longer counts: Phi(-7) is 1e-12.
 REACH = 7.0
 
 
@@ -365,8 +365,7 @@ class Kernel:
             check_minimum(self.bandwidth, narrowest, "bandwidth", "'scott' adapts to the batch")
         if self.in_log_odds and self.boundary == "reflect":
             raise incompatible_options_error(
-                "smoothing='log_odds' and boundary='reflect'",
-                "log odds have no ends to reflect at",
+                "smoothing='log_odds' and boundary='reflect'", "log odds have no ends to reflect at"
             )
 
     @property

@@ -243,34 +243,23 @@ def _binned(table: Tally, n_bins: int, strategy: str) -> ReliabilityCurve:
     check_count(n_bins, "n_bins")
     check_option(strategy, get_args(Strategy), "strategy")
     confidence_sum = np.multiply(table.confidence, table.weight, dtype=np.float64)
-    if strategy == "mass":
-        sums = _equal_mass_sums(table, confidence_sum, n_bins)
-    else:
-        sums = _equal_width_sums(table, confidence_sum, n_bins)
+    in_bins = _equal_mass_sums if strategy == "mass" else _equal_width_sums
+    sums = in_bins(table, [table.correct, confidence_sum], n_bins)
     weight, correct, summed = (values[sums[0] > 0] for values in sums)
     return ReliabilityCurve(summed / weight, correct / weight, weight / weight.sum())
 
 
-def _equal_mass_sums(
-    table: Tally, confidence_sum: FloatArray, n_bins: int
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _equal_mass_sums(table: Tally, columns: list[FloatArray], n_bins: int) -> list[FloatArray]:
+    """Return the weight of each bin, and the sums of columns in it."""
     upto = cumulative_from_bottom(table.weight)
     marks = np.linspace(0, upto[-1], n_bins + 1)
-
-    def between_marks(values: FloatArray) -> FloatArray:
-        # Linear between the rows' ends: a row that straddles a mark is shared in proportion.
-        return np.diff(np.interp(marks, upto, cumulative_from_bottom(values)))
-
-    return np.diff(marks), between_marks(table.correct), between_marks(confidence_sum)
+    # Linear between the rows' ends: a row that straddles a mark is shared in proportion.
+    at_marks = (np.interp(marks, upto, cumulative_from_bottom(values)) for values in columns)
+    return [np.diff(marks), *map(np.diff, at_marks)]
 
 
-def _equal_width_sums(
-    table: Tally, confidence_sum: FloatArray, n_bins: int
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _equal_width_sums(table: Tally, columns: list[FloatArray], n_bins: int) -> list[FloatArray]:
     inner_edges = np.linspace(0, 1, n_bins + 1)[1:-1]
     index = np.searchsorted(inner_edges, table.confidence, side="left")
-
-    def in_bins(values: FloatArray) -> FloatArray:
-        return np.bincount(index, weights=values, minlength=n_bins).astype(np.float64, copy=False)
-
-    return in_bins(table.weight), in_bins(table.correct), in_bins(confidence_sum)
+    sums = (np.bincount(index, values, n_bins) for values in (table.weight, *columns))
+    return [values.astype(np.float64, copy=False) for values in sums]

@@ -9,7 +9,7 @@ Outliers are the positive class by default. Part of the literature takes the inl
 
 from __future__ import annotations
 
-from typing import NamedTuple, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -53,9 +53,9 @@ def outlier_auroc_score(
     >>> outlier_auroc_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
     0.75
     """
-    counts = _flagged(is_outlier, outlier_score, sample_weight, "outlier")
-    tpr = np.append(counts.true / counts.true[0], 0.0)
-    fpr = np.append(counts.false / counts.false[0], 0.0)
+    true, false = _flagged(is_outlier, outlier_score, sample_weight, "outlier")
+    tpr = np.append(true / true[0], 0.0)
+    fpr = np.append(false / false[0], 0.0)
     return float(-np.trapezoid(tpr, fpr))
 
 
@@ -86,9 +86,9 @@ def outlier_aupr_score(
     >>> print(f"{outlier_aupr_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]):.3f}")
     0.833
     """
-    counts = _flagged(is_outlier, outlier_score, sample_weight, positive)
-    recall = np.append(counts.true / counts.true[0], 0.0)
-    precision = counts.true / (counts.true + counts.false)
+    true, false = _flagged(is_outlier, outlier_score, sample_weight, positive)
+    recall = np.append(true / true[0], 0.0)
+    precision = true / (true + false)
     return float(-np.diff(recall) @ precision)
 
 
@@ -126,27 +126,21 @@ def fpr_at_tpr_error(
     level = check_fraction(tpr, "tpr")
     if level == 0:
         return 0.0  # a rate of zero flags nothing
-    counts = _flagged(is_outlier, outlier_score, sample_weight, positive)
+    true, false = _flagged(is_outlier, outlier_score, sample_weight, positive)
     # Tolerance for sums of weights; the lowest threshold finds everything, so one always qualifies.
-    reached = counts.true / counts.true[0] >= level - COMPARISON_SLACK
-    return float(counts.false[np.flatnonzero(reached)[-1]] / counts.false[0])
-
-
-class _Flagged(NamedTuple):
-    """Weight of positives and negatives flagged at each distinct score, lowest score first."""
-
-    true: FloatArray
-    false: FloatArray
+    reached = true / true[0] >= level - COMPARISON_SLACK
+    return float(false[np.flatnonzero(reached)[-1]] / false[0])
 
 
 def _flagged(
     is_outlier: ArrayLike, outlier_score: ArrayLike, sample_weight: ArrayLike | None, positive: str
-) -> _Flagged:
+) -> tuple[FloatArray, FloatArray]:
+    """Return the weight of positives and negatives flagged at each score, lowest score first."""
     check_option(positive, get_args(Positive), "positive")
     cases = check_outlier_cases(is_outlier, outlier_score, sample_weight)
     if positive == "inlier":
         cases = opposite(cases)
-    return _Flagged(cases.tally.accepted_correct, cases.tally.accepted_errors)
+    return cases.tally.accepted_correct, cases.tally.accepted_errors
 
 
 def opposite(cases: Cases) -> Cases:

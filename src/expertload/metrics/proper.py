@@ -35,8 +35,7 @@ def brier_loss(
     >>> print(f"{brier_loss([0, 1], [[0.9, 0.1], [0.4, 0.6]]):.2f}")
     0.17
     """
-    cases = as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    return proper_scores(cases)[0]
+    return proper_scores(as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels))[0]
 
 
 def log_loss(
@@ -67,8 +66,7 @@ def log_loss(
     >>> print(f"{log_loss([0, 1], [[0.9, 0.1], [0.4, 0.6]]):.4f}")
     0.3081
     """
-    cases = as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    return proper_scores(cases)[1]
+    return proper_scores(as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels))[1]
 
 
 def proper_scores(cases: Cases) -> tuple[float, float, int]:

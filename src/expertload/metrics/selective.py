@@ -67,10 +67,7 @@ def aurc_loss(
     >>> aurc_loss([0, 1, 1, 0], y_proba)
     0.0625
     """
-    cases = as_cases(
-        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
-    )
-    return _aurc(cases, convention)
+    return _aurc(as_cases(y_true, y_proba, confidence, sample_weight, labels), convention)
 
 
 def excess_aurc_loss(
@@ -101,9 +98,7 @@ def excess_aurc_loss(
     >>> excess_aurc_loss([0, 1, 1, 0], y_proba)
     0.0
     """
-    cases = as_cases(
-        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
-    )
+    cases = as_cases(y_true, y_proba, confidence, sample_weight, labels)
     best = replace(cases, confidence=cases.correct.astype(np.float64))
     # The best ranking cannot be beaten; what falls below zero is rounding.
     return max(0.0, _aurc(cases, convention) - _aurc(best, convention))
@@ -142,10 +137,7 @@ def augrc_loss(
     >>> augrc_loss([0, 1, 1, 0], y_proba)
     0.03125
     """
-    cases = as_cases(
-        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
-    )
-    table = cases.tally
+    table = as_cases(y_true, y_proba, confidence, sample_weight, labels).tally
     # A case at load u is accepted at all coverages from 1 - u on: it weighs u in the area.
     delegated = 1 - table.remaining
     mean_load = (delegated[:-1] + delegated[1:]) / 2
@@ -182,10 +174,7 @@ def auarc_score(
     >>> auarc_score([0, 1, 1, 0], y_proba)
     0.9375
     """
-    cases = as_cases(
-        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
-    )
-    return cases.aucoc("thresholds")
+    return as_cases(y_true, y_proba, confidence, sample_weight, labels).aucoc("thresholds")
 
 
 # ------------------------------------------------------------------ converters

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 
-from expertload._check import check_fraction, check_option
+from expertload._check import check_fraction, check_level, check_option
 from expertload._files import write_atomically
 from expertload._store import DocumentKind
 from expertload._typing import ArrayLike, FloatArray
@@ -110,9 +110,7 @@ class AccuracyMonitor:
         order: Order = "decision",
     ) -> None:
         self.target_accuracy = check_fraction(target_accuracy, "target_accuracy", inclusive=False)
-        self.confidence_level = check_fraction(
-            confidence_level, "confidence_level", inclusive=False
-        )
+        self.confidence_level = check_level(confidence_level)
         self._blocks = check_blocks(blocks)
         self._least_inclusion = check_least_inclusion(least_inclusion_probability)
         check_option(order, get_args(Order), "order")
@@ -205,12 +203,12 @@ class AccuracyMonitor:
         RepeatedCaseError, DecisionOrderError, ProbabilityError, CorrectnessError
             And other input errors. In that case nothing is counted.
         """
+        if least_inclusion_probability is None:
+            least_inclusion_probability = self._least_inclusion
         batch = read_audits(
             correct=correct,
             inclusion_probability=inclusion_probability,
-            least_inclusion_probability=self._least_inclusion
-            if least_inclusion_probability is None
-            else least_inclusion_probability,
+            least_inclusion_probability=least_inclusion_probability,
             decided_at=decided_at,
             key=key,
         )
@@ -243,12 +241,11 @@ class AccuracyMonitor:
         >>> north.merge(south).n_audits
         4
         """
-        _check_same_promise([{**m._promise, "about": m._about} for m in (self, *others)])
+        monitors = (self, *others)
         merged = type(self)(**self._promise)
         merged._about = self._about
-        merged.policy_digest = _check_same_policy([each.policy_digest for each in (self, *others)])
-        records = [each._records for each in (self, *others)]
-        merged._records = AuditRecords.merged([each for each in records if len(each)])
+        merged.policy_digest = _check_same_promise(monitors)
+        merged._records = AuditRecords.merged([m._records for m in monitors if m.n_audits])
         return merged
 
     # ------------------------------------------------------------------ the verdict
@@ -402,23 +399,20 @@ class AccuracyMonitor:
         so far it is at least 0.9...; evidence against it is 0.1..., and 20 would refute it
         (confidence level 0.95).
         """
+        about, target = self._about, f"{self.target_accuracy:.6g}"
+        claim = f"an accuracy of {target}" if about is None else about.claim
         if self.n_audits == 0:
-            return f"Not refuted: no audits yet, so nothing is known about {self._claim_words}."
-        return f"{self._state_words} {self._bound_words}"
+            return f"Not refuted: no audits yet, so nothing is known about {claim}."
+        broken = f"{claim} has not been kept"
+        if about is None:
+            broken = f"the accuracy of automatic decisions has been below {target}"
+        return f"{self._state_words(claim, broken)} {self._bound_words}"
 
-    @property
-    def _claim_words(self) -> str:
-        about = self._about
-        return f"an accuracy of {self.target_accuracy:.6g}" if about is None else about.claim
-
-    @property
-    def _state_words(self) -> str:
-        claim, seen = self._claim_words, self._audits_words
+    def _state_words(self, claim: str, broken: str) -> str:
+        some = f"{self.n_audits} audits" if self.n_audits != 1 else "1 audit"
+        open_ = f" and {self.n_open} still open" if self.n_open else ""
+        seen = f"{some}, {quantity(self.n_errors)} of them wrong{open_}"
         if self.state == "refuted":
-            broken = f"{claim} has not been kept"
-            if self._about is None:
-                target = f"{self.target_accuracy:.6g}"
-                broken = f"the accuracy of automatic decisions has been below {target}"
             return (
                 f"Refuted: {broken}, as audit {self.refuted_at} showed (evidence reached "
                 f"{self.highest_evidence:.3g}). There were {seen}. Delegate every case until the "
@@ -432,16 +426,11 @@ class AccuracyMonitor:
         )
 
     @property
-    def _audits_words(self) -> str:
-        some = f"{self.n_audits} audits" if self.n_audits != 1 else "1 audit"
-        open_ = f" and {self.n_open} still open" if self.n_open else ""
-        return f"{some}, {quantity(self.n_errors)} of them wrong{open_}"
-
-    @property
     def _bound_words(self) -> str:
         level = f"(confidence level {self.confidence_level:.6g})"
         it = "it is" if self._about is None else "the share that kept it is"
-        bound = f"On average so far {it} at least {_below(self.lower_bound)}"
+        least = math.floor(self.lower_bound * 10_000) / 10_000  # it stays a lower bound
+        bound = f"On average so far {it} at least {least:g}"
         if self.state == "refuted":
             return f"{bound} {level}."
         warning = " Audit more cases." if self.warns else ""
@@ -529,21 +518,16 @@ class AccuracyMonitor:
         return monitor
 
 
-def _check_same_promise(promises: Sequence[dict[str, Any]]) -> None:
-    """Raise unless monitors watch the same promise in the same way."""
-    first = promises[0]
-    for other in promises[1:]:
-        for name, value in other.items():
-            if value != first[name]:
-                raise ParameterError(
-                    f"The monitors to merge must have the same promise. Got {name} "
-                    f"{first[name]!r} and {value!r}."
-                )
-
-
-def _check_same_policy(digests: Sequence[str | None]) -> str | None:
-    """Return the digest of the monitored policy; raise if there are several."""
-    known = [digest for digest in dict.fromkeys(digests) if digest is not None]
+def _check_same_promise(monitors: Sequence[AccuracyMonitor]) -> str | None:
+    """Return the digest of the policy; raise unless monitors watch one promise in the same way."""
+    first, *others = ({**each._promise, "about": each._about} for each in monitors)
+    for name, value in ((name, other[name]) for other in others for name in first):
+        if value != first[name]:
+            raise ParameterError(
+                f"The monitors to merge must have the same promise. Got {name} "
+                f"{first[name]!r} and {value!r}."
+            )
+    known = [d for d in dict.fromkeys(each.policy_digest for each in monitors) if d is not None]
     if len(known) > 1:
         raise ParameterError(
             f"The monitors to merge must have the same policy. Got monitors of "
@@ -591,8 +575,3 @@ def _check_monitored_policy(policy: Any) -> None:
             "risk='joint', which is about model and experts together. Hint: certify with "
             "risk='selective'."
         )
-
-
-def _below(bound: float) -> str:
-    """Return a lower bound as text, rounded down so that it stays a lower bound."""
-    return f"{int(bound * 10_000) / 10_000:g}"

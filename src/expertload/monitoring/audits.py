@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from hashlib import blake2b
-from itertools import chain, groupby
+from itertools import groupby
 from numbers import Real
 from typing import Any, Literal
 
@@ -30,7 +30,7 @@ from expertload._check import (
     percent_hint,
 )
 from expertload._labels import is_missing
-from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
+from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload.exceptions import (
     CorrectnessError,
     DataTypeError,
@@ -49,13 +49,8 @@ Clock = Literal["time", "number"]
 Order = Literal["decision", "arrival"]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
-# Columns that must be given for every case or for none, and their names for users.
-NAMES = {
-    "inclusion": "inclusion_probability",
-    "least": "least_inclusion_probability",
-    "keys": "key",
-}
-COLUMNS = ("correct", "inclusion", "least", "moments", "keys")
+INCLUSION = ("inclusion_probability", "least_inclusion_probability")
+COLUMNS = ("correct", *INCLUSION, "decided_at", "key")
 
 
 @dataclass
@@ -66,22 +61,22 @@ class AuditRecords:
     ----------
     correct : list of float
         Grades; NaN where a review is open.
-    inclusion, least : list of float
+    inclusion_probability, least_inclusion_probability : list of float
         The probability with which each case was audited, and the smallest one at that time; NaN if
         not given.
-    moments : list of int or float
+    decided_at : list of int or float
         When each was decided; empty if not given.
-    keys : list of str or int or None
+    key : list of str or int or None
         The key of each case.
     clock : {"time", "number"} or None
-        The kind of moments: microseconds in UTC, or the user's own ascending numbers.
+        How moments are given: microseconds in UTC, or the user's own ascending numbers.
     """
 
     correct: list[float] = field(default_factory=list)
-    inclusion: list[float] = field(default_factory=list)
-    least: list[float] = field(default_factory=list)
-    moments: list[int | float] = field(default_factory=list)
-    keys: list[Key | None] = field(default_factory=list)
+    inclusion_probability: list[float] = field(default_factory=list)
+    least_inclusion_probability: list[float] = field(default_factory=list)
+    decided_at: list[int | float] = field(default_factory=list)
+    key: list[Key | None] = field(default_factory=list)
     clock: Clock | None = None
     places: dict[Key, int] = field(default_factory=dict, repr=False)
 
@@ -90,15 +85,14 @@ class AuditRecords:
 
     def weights(self, first: int = 0) -> FloatArray:
         """Return the weight of each audit: the least probability divided by its own."""
-        ratio = np.asarray(self.least[first:], float) / np.asarray(self.inclusion[first:], float)
-        weights: FloatArray = np.where(np.isnan(ratio), 1.0, ratio)
-        return weights
+        least, own = self.least_inclusion_probability, self.inclusion_probability
+        ratio = np.asarray(least[first:], float) / np.asarray(own[first:], float)
+        return np.where(np.isnan(ratio), 1.0, ratio)
 
     def errors(self, *, open_as: float, first: int = 0) -> FloatArray:
         """Return the errors, open reviews counting as `open_as`."""
         errors = 1 - np.asarray(self.correct[first:], dtype=np.float64)
-        counted: FloatArray = np.where(np.isnan(errors), open_as, errors)
-        return counted
+        return np.where(np.isnan(errors), open_as, errors)
 
     # ------------------------------------------------------------------ adding
 
@@ -119,33 +113,32 @@ class AuditRecords:
         answers = {place: grade for place, grade in grades.items() if not math.isnan(grade)}
         for place, grade in answers.items():
             self.correct[place] = grade
-        keys = enumerate(_picked(batch.keys, new), start=len(self))
-        self.places |= {key: place for place, key in keys if key is not None}
         for name in COLUMNS:
             column = getattr(batch, name)
             getattr(self, name).extend(_picked(column, new) if column else [])
+        self._find_places(len(self) - len(new))
         self.clock = batch.clock if new else self.clock
         return any(grade != 1 for grade in answers.values())
 
+    def _find_places(self, first: int = 0) -> None:
+        keys = enumerate(self.key[first:], start=first)
+        self.places |= {key: place for place, key in keys if key is not None}
+
     def _late_rows(self, batch: AuditRecords) -> dict[int, int]:
         """Return the rows that answer an open review, with the position of each."""
-        late, seen = {}, set()
-        for row, key in enumerate(batch.keys):
-            if key is None:
-                continue
-            if key in seen:
-                raise _repeated_case(key, "it is given twice")
-            seen.add(key)
-            if key in self.places:
-                late[row] = self.places[key]
+        named = [key for key in batch.key if key is not None]
+        if len(set(named)) < len(named):
+            twice = next(key for i, key in enumerate(named) if key in named[:i])
+            raise _repeated_case(twice, "it is given twice")
+        late = {row: self.places[key] for row, key in enumerate(batch.key) if key in self.places}
         for row, place in late.items():
             if not math.isnan(self.correct[place]):
-                raise _repeated_case(batch.keys[row], "it already has its label")
+                raise _repeated_case(batch.key[row], "it already has its label")
             if batch.clock is None or self.clock is None:
                 continue
-            if (batch.clock, batch.moments[row]) != (self.clock, self.moments[place]):
+            if (batch.clock, batch.decided_at[row]) != (self.clock, self.decided_at[place]):
                 raise DecisionOrderError(
-                    f"The case {batch.keys[row]!r} was decided at {self.moment(place)}. Got "
+                    f"The case {batch.key[row]!r} was decided at {self.moment(place)}. Got "
                     "another 'decided_at' with its label. Nothing was counted. Hint: leave out "
                     "'decided_at' for known cases."
                 )
@@ -155,9 +148,12 @@ class AuditRecords:
         """Raise unless these cases have the same columns as earlier ones."""
         if not len(self):
             return
-        for name in NAMES:
+        for name in (*INCLUSION, "key"):
             if _is_given(getattr(self, name)[-1]) != _is_given(getattr(batch, name)[0]):
-                raise _column_changed(name)
+                raise ParameterError(
+                    f"'{name}' is needed for every case or for none. Got it for some cases. "
+                    "Nothing was counted."
+                )
         if batch.clock != self.clock:
             words = {"time": "dates and times", "number": "numbers", None: "no 'decided_at'"}
             raise DecisionOrderError(
@@ -167,16 +163,20 @@ class AuditRecords:
 
     def _check_inclusion(self, batch: AuditRecords, new: list[int]) -> None:
         """Raise unless the weights follow from a design that was fixed before."""
-        has_least = _is_given(batch.least[0])
-        if not _is_given(batch.inclusion[0]):
+        own, least = batch.inclusion_probability, batch.least_inclusion_probability
+        has_least = _is_given(least[0])
+        if not _is_given(own[0]):
             if has_least:
                 raise _unclear_inclusion("if least_inclusion_probability is given", "none")
         elif not has_least:
-            _check_one_inclusion({*self.inclusion[-1:], *_picked(batch.inclusion, new)})
+            given = {*self.inclusion_probability[-1:], *_picked(own, new)}
+            if len(given) > 1:
+                wanted = "to be the same for all cases if least_inclusion_probability is not given"
+                raise _unclear_inclusion(wanted, f"{min(given):g} and {max(given):g}")
         else:
-            for share, least in zip(batch.inclusion, batch.least, strict=True):
-                if share < least:
-                    got = f"{share:g} below the smallest, {least:g}"
+            for share, smallest in zip(own, least, strict=True):
+                if share < smallest:
+                    got = f"{share:g} below the smallest, {smallest:g}"
                     raise _unclear_inclusion("of at least least_inclusion_probability", got)
 
     def _ordered(
@@ -185,8 +185,8 @@ class AuditRecords:
         """Return new rows in the order of decisions; raise if one is before a counted row."""
         if batch.clock is None or order == "arrival":
             return new
-        ordered = sorted(new, key=lambda row: batch.moments[row])  # stable
-        if ordered and self.moments and batch.moments[ordered[0]] < self.moments[-1]:
+        ordered = sorted(new, key=lambda row: batch.decided_at[row])  # stable
+        if ordered and self.decided_at and batch.decided_at[ordered[0]] < self.decided_at[-1]:
             raise DecisionOrderError(
                 f"A monitor counts cases in the order of their decisions. Got a new case decided "
                 f"at {batch.moment(ordered[0])}, before the last one counted, "
@@ -195,7 +195,7 @@ class AuditRecords:
                 "order='arrival' if the time a review takes cannot depend on whether the case is "
                 "right."
             )
-        return _mixed(ordered, batch.moments, batch.keys) if mix else ordered
+        return _mixed(ordered, batch.decided_at, batch.key) if mix else ordered
 
     # ------------------------------------------------------------------ merging
 
@@ -209,34 +209,27 @@ class AuditRecords:
                 "without 'decided_at', or times in one monitor and numbers in another. Hint: pass "
                 "decided_at=... to update."
             )
-        columns: dict[str, Any] = {
-            name: list(chain(*(getattr(part, name) for part in parts))) for name in COLUMNS
-        }
+        both = cls()
+        for part in parts:
+            for key in part.places.keys() & both.places.keys():
+                raise _repeated_case(key, "more than one monitor has it")
+            both.add(part, "arrival")
         if len(parts) > 1:
-            when = zip(columns["moments"], columns["keys"], strict=True)
+            when = zip(both.decided_at, both.key, strict=True)
             order = [(moment, key is None, str(key)) for moment, key in when]
             rows = sorted(range(len(order)), key=order.__getitem__)
-            columns = {name: _picked(column, rows) for name, column in columns.items()}
-        both = cls(**columns, clock=parts[0].clock if parts else None)
-        for part in parts[1:]:
-            parts[0]._check_columns(part)
-            parts[0]._check_inclusion(part, list(range(len(part))))
-        for place, key in enumerate(both.keys):
-            if key is not None and both.places.setdefault(key, place) != place:
-                raise _repeated_case(key, "more than one monitor has it")
+            for name in COLUMNS:
+                setattr(both, name, _picked(getattr(both, name), rows))
+            both._find_places()
         return both
 
     # ------------------------------------------------------------------ showing
 
     def columns(self) -> dict[str, Any]:
         """Return the audits as columns for a file; None for a column that was never given."""
-        is_time = self.clock == "time"
-        columns: dict[str, list[Any]] = {
-            "inclusion_probability": self.inclusion,
-            "least_inclusion_probability": self.least,
-            "decided_at": [iso_time(int(m)) for m in self.moments] if is_time else self.moments,
-            "key": self.keys,
-        }
+        places = range(len(self.decided_at))
+        moments = [self.moment(p) for p in places] if self.clock == "time" else self.decided_at
+        columns = {name: getattr(self, name) for name in COLUMNS[1:]} | {"decided_at": moments}
         return {
             "correct": [grade if _is_given(grade) else None for grade in self.correct],
             **{
@@ -249,14 +242,14 @@ class AuditRecords:
         """Return when the case at a position was decided; None if not given."""
         if self.clock is None:
             return None
-        value = self.moments[place]
+        value = self.decided_at[place]
         if self.clock == "time":
-            return iso_time(int(value))
+            return (EPOCH + int(value) * MICROSECOND).isoformat()
         return str(value) if isinstance(value, int) else f"{value:.15g}"  # seconds need ten digits
 
 
 def _mixed(ordered: list[int], moments: Sequence[Any], keys: Sequence[Any]) -> list[int]:
-    """Return rows in the order of their moments, those of one moment in an order of no meaning.
+    """Return rows in the order of their moments, those of one moment in a mixed order.
 
     Which of them came first is not known. In the order given, they may be sorted by whether they
     are right, as by a query for days and answers: wrong ones first would be taken for a fall. The
@@ -295,20 +288,6 @@ def _repeated_case(key: Key | None, why: str) -> RepeatedCaseError:
     )
 
 
-def _column_changed(name: str) -> ParameterError:
-    return ParameterError(
-        f"'{NAMES[name]}' is needed for every case or for none. Got it for some cases. Nothing was "
-        "counted."
-    )
-
-
-def _check_one_inclusion(given: set[float]) -> None:
-    """Raise if probabilities differ, but the smallest one is not given."""
-    if len(given) > 1:
-        wanted = "to be the same for all cases if least_inclusion_probability is not given"
-        raise _unclear_inclusion(wanted, f"{min(given):g} and {max(given):g}")
-
-
 def _unclear_inclusion(wanted: str, got: str) -> ParameterError:
     return ParameterError(
         f"'inclusion_probability' is needed {wanted}. Got {got}. Nothing was counted. Hint: "
@@ -329,23 +308,13 @@ def read_audits(
     key: Any,
 ) -> AuditRecords:
     """Check audits one by one; arguments as in `AccuracyMonitor.update`."""
-    check_same_order(
-        correct=correct,
-        inclusion_probability=inclusion_probability,
-        least_inclusion_probability=least_inclusion_probability,
-        decided_at=decided_at,
-        key=key,
-    )
-    grades = _as_answers(correct)
+    given = (inclusion_probability, least_inclusion_probability)
+    shares = dict(zip(INCLUSION, given, strict=True))
+    check_same_order(correct=correct, **shares, decided_at=decided_at, key=key)
+    grades = as_answers(correct)
     clock, moments = _as_moments(decided_at, len(grades))
-    return AuditRecords(
-        grades.tolist(),
-        _as_inclusion(inclusion_probability, len(grades), "inclusion_probability"),
-        _as_inclusion(least_inclusion_probability, len(grades), "least_inclusion_probability"),
-        moments,
-        _as_keys(key, len(grades)),
-        clock,
-    )
+    own, least = (as_inclusion(value, len(grades), name) for name, value in shares.items())
+    return AuditRecords(grades.tolist(), own, least, moments, as_keys(key, len(grades)), clock)
 
 
 def check_blocks(value: Any) -> int | None:
@@ -355,46 +324,44 @@ def check_blocks(value: Any) -> int | None:
 
 def as_audit_errors(correct: ArrayLike, weight: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
     """Return errors and weights of audits, along the last axis."""
-    grades = np.atleast_1d(_floats(correct, "correct"))
+    grades = np.atleast_1d(as_numbers(correct, "correct"))
     _refuse_grades(grades, ~((grades >= 0) & (grades <= 1)))
-    weights = np.ones(grades.shape[-1:]) if weight is None else _floats(weight, "weight")
+    weights = np.ones(grades.shape[-1:]) if weight is None else as_numbers(weight, "weight")
     if not ((weights > 0) & (weights <= 1)).all():
-        raise ProbabilityError(
-            message("weight", "must be in (0, 1]", _range(weights), "divide by the largest")
-        )
+        got, hint = _range(weights), "divide by the largest"
+        raise ProbabilityError(message("weight", "must be in (0, 1]", got, hint))
     return 1 - grades, np.broadcast_to(weights, grades.shape)
 
 
 def as_audit_sums(errors: ArrayLike, audits: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return sums of errors and numbers of audits, the first at most the second."""
-    wrong, total = _floats(errors, "errors"), _floats(audits, "audits")
+    wrong, total = as_numbers(errors, "errors"), as_numbers(audits, "audits")
     # Floating-point sums of weights may differ in the last digits.
     if not ((wrong >= 0) & (wrong <= total * (1 + 1e-9))).all():
-        raise ParameterError(
-            message("errors", "must be from 0 to the number of audits", _range(wrong))
-        )
+        wanted = "must be from 0 to the number of audits"
+        raise ParameterError(message("errors", wanted, _range(wrong)))
     return wrong, total
 
 
-def _as_answers(correct: ArrayLike | None) -> FloatArray:
+def as_answers(correct: ArrayLike | None) -> FloatArray:
     """Return correctness of shape (n,), with NaN for open reviews (None or NaN)."""
     array = np.atleast_1d(as_array(correct, "correct"))
     if array.ndim != 1:
         raise ShapeError(message("correct", "must have 1 dimension", array.shape))
     if array.dtype.kind == "O":
         array = np.where([is_missing(each) for each in array], np.nan, array)
-    grades = _floats(array, "correct")
+    grades = as_numbers(array, "correct")
     if not grades.size:
         raise EmptyInputError(message("correct", "must hold at least one case", "none"))
     _refuse_grades(grades, (grades < 0) | (grades > 1))
     return grades
 
 
-def _as_inclusion(value: ArrayLike | None, n: int, name: str) -> list[float]:
+def as_inclusion(value: ArrayLike | None, n: int, name: str) -> list[float]:
     """Return probabilities in (0, 1], one per case; NaN if not given."""
     if value is None:
         return [math.nan] * n
-    given = _floats(value, name)
+    given = as_numbers(value, name)
     bad = ~((given > 0) & (given <= 1))
     if bad.any():
         number = float(given[bad].flat[0])
@@ -417,13 +384,11 @@ def check_least_inclusion(value: Any) -> float | None:
     return least
 
 
-def _as_keys(value: Any, n: int) -> list[Key | None]:
+def as_keys(value: Any, n: int) -> list[Key | None]:
     """Return keys as text or whole numbers, one per case; None if not given."""
     if value is None:
         return [None] * n
-    keys = _listed(value, "key")
-    if len(keys) != n:
-        raise ShapeError(message("key", f"must have one value per case ({n})", len(keys)))
+    keys = _listed(value, n, "key")
     for key in keys:
         if isinstance(key, bool) or not isinstance(key, str | int):
             raise DataTypeError(message("key", "must hold text or whole numbers", f"{key!r}"))
@@ -434,31 +399,24 @@ def _as_moments(value: Any, n: int) -> tuple[Clock | None, list[Any]]:
     """Return when cases were decided: dates and times, ISO text, or numbers that grow."""
     if value is None:
         return None, []
-    moments = _listed(value, "decided_at")
-    if len(moments) != n:
-        raise ShapeError(message("decided_at", f"must have one value per case ({n})", len(moments)))
-    numbers = [isinstance(m, Real) and not isinstance(m, bool) for m in moments]
-    if all(numbers):
-        if not np.isfinite(np.array(moments, dtype=np.float64)).all():
-            raise DataTypeError(message("decided_at", "must be finite", "NaN or infinity"))
-        return "number", moments
-    return "time", [_microseconds(m) for m in moments]
+    moments = _listed(value, n, "decided_at")
+    if not all(isinstance(m, Real) and not isinstance(m, bool) for m in moments):
+        return "time", [_microseconds(m) for m in moments]
+    if not np.isfinite(np.array(moments, dtype=np.float64)).all():
+        raise DataTypeError(message("decided_at", "must be finite", "NaN or infinity"))
+    return "number", moments
 
 
-def iso_time(microseconds: int) -> str:
-    """Return microseconds since 1970 as ISO text, in UTC."""
-    return (EPOCH + microseconds * MICROSECOND).isoformat()
-
-
-def _listed(value: Any, name: str) -> list[Any]:
-    """Return one value or several as a list, unchanged, because numpy would turn 1 into '1'."""
+def _listed(value: Any, n: int, name: str) -> list[Any]:
+    """Return one value per case as a list, unchanged, because numpy would turn 1 into '1'."""
     if isinstance(value, str | date | Real | np.generic):
         value = [value]
     if not isinstance(value, Sequence):
-        array: AnyArray = np.atleast_1d(as_array(value, name))
-        if array.dtype.kind == "M":  # tolist would turn nanoseconds into integers
-            array = array.astype("datetime64[us]")
-        value = array.tolist()
+        array = np.atleast_1d(as_array(value, name))
+        # tolist would turn nanoseconds into integers
+        value = (array.astype("datetime64[us]") if array.dtype.kind == "M" else array).tolist()
+    if len(value) != n:
+        raise ShapeError(message(name, f"must have one value per case ({n})", len(value)))
     return [each.item() if isinstance(each, np.generic) else each for each in value]
 
 
@@ -491,7 +449,8 @@ def _hint_of_order(moment: Any) -> str | None:
     )
 
 
-def _floats(value: ArrayLike, name: str) -> FloatArray:
+def as_numbers(value: ArrayLike, name: str) -> FloatArray:
+    """Return real numbers as float64, NaN included."""
     array = as_array(value, name)
     objects = array.ravel().tolist() if array.dtype.kind == "O" else []
     if array.dtype.kind not in "biufO" or not all(isinstance(each, Real) for each in objects):

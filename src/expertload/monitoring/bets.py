@@ -50,7 +50,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from expertload._check import check_fraction
+from expertload._check import check_fraction, check_level
 from expertload._typing import ArrayLike, FloatArray
 from expertload.monitoring.audits import as_audit_errors, as_audit_sums, check_blocks
 
@@ -190,8 +190,7 @@ def growth_rates(bets: Bets, error_rate: float) -> FloatArray:
     """
     gain = np.log1p(bets.stakes * (1 - bets.error_rate))
     loss = np.log1p(-bets.stakes * bets.error_rate)
-    rates: FloatArray = error_rate * gain + (1 - error_rate) * loss
-    return rates
+    return np.asarray(error_rate * gain + (1 - error_rate) * loss)
 
 
 # ------------------------------------------------------------------ capital over time
@@ -417,7 +416,7 @@ def accuracy_lower_bound(
     >>> accuracy_lower_bound([0, 0, 4], [0, 100, 200]).round(3).tolist()
     [0.0, 0.959, 0.939]
     """
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     wrong, total = as_audit_sums(errors, audits)
     needed = -np.log1p(-level)
     low, high = np.zeros(wrong.shape), np.ones(wrong.shape)

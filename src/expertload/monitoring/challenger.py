@@ -40,18 +40,20 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import betaincc, betaln
 
-from expertload._check import as_array, as_floats, check_fraction, check_same_length, message
+from expertload._check import (
+    as_array,
+    as_floats,
+    check_fraction,
+    check_level,
+    check_same_length,
+    message,
+)
 from expertload._files import write_atomically
 from expertload._store import DocumentKind
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases, check_are_cases, reaches
 from expertload.exceptions import InvalidInputError, ParameterError, RepeatedCaseError
-from expertload.monitoring.audits import (
-    _as_answers,
-    _as_inclusion,
-    _as_keys,
-    check_least_inclusion,
-)
+from expertload.monitoring.audits import as_answers, as_inclusion, as_keys, check_least_inclusion
 from expertload.monitoring.bets import MOST_LOG, advance, confirming_bets, start
 from expertload.operating_point.certified import CertifiedPoint
 from expertload.operating_point.certify import check_unweighted
@@ -122,9 +124,7 @@ class ChallengerMonitor:
         model_name: str | None = None,
     ) -> None:
         self.target_accuracy = check_fraction(target_accuracy, "target_accuracy", inclusive=False)
-        self.confidence_level = check_fraction(
-            confidence_level, "confidence_level", inclusive=False
-        )
+        self.confidence_level = check_level(confidence_level)
         given = as_floats(np.atleast_1d(as_array(thresholds, "thresholds")), "thresholds")
         self.thresholds: FloatArray = np.unique(given.astype(np.float64))[::-1]  # strict to loose
         self.least_inclusion_probability = check_least_inclusion(least_inclusion_probability)
@@ -203,12 +203,12 @@ class ChallengerMonitor:
         """
         scores = as_floats(confidence, "confidence").astype(np.float64)
         n = len(scores)
-        grades = np.full(n, np.nan) if correct is None else _as_answers(correct)
+        grades = np.full(n, np.nan) if correct is None else as_answers(correct)
         check_same_length(confidence=scores, correct=grades)
         if least_inclusion_probability is None:
             least_inclusion_probability = self.least_inclusion_probability
-        inclusion = np.array(_as_inclusion(inclusion_probability, n, "inclusion_probability"))
-        least = _as_inclusion(least_inclusion_probability, n, "least_inclusion_probability")
+        inclusion = np.array(as_inclusion(inclusion_probability, n, "inclusion_probability"))
+        least = as_inclusion(least_inclusion_probability, n, "least_inclusion_probability")
         must_be_read = ~np.isnan(grades) | (inclusion == 1)
         read = must_be_read if is_read is None else _flags(is_read, n, "is_read")
         if (inclusion < least).any():
@@ -224,8 +224,8 @@ class ChallengerMonitor:
             "inclusion_probability": inclusion.tolist(),
             "least_inclusion_probability": least,
             "is_read": read.tolist(),
-            "clusters": _as_keys(clusters, n),
-            "key": _as_keys(key, n),
+            "clusters": as_keys(clusters, n),
+            "key": as_keys(key, n),
         }
         self._append(columns, self._counted(columns))
         return self
@@ -275,8 +275,8 @@ class ChallengerMonitor:
         >>> monitor.update([0.7, 0.8], key=["a", "b"]).answer([1], key=["b"]).n_open
         1
         """
-        grades = _as_answers(correct)
-        keys = _as_keys(key, len(grades))
+        grades = as_answers(correct)
+        keys = as_keys(key, len(grades))
         is_open = [
             each in self._places and math.isnan(self._columns["correct"][self._places[each]])
             for each in keys
@@ -339,8 +339,7 @@ class ChallengerMonitor:
     @property
     def _highest(self) -> FloatArray:
         """The highest evidence so far at each threshold."""
-        highest: FloatArray = self._paths.max(axis=1, initial=1.0)
-        return highest
+        return np.asarray(self._paths.max(axis=1, initial=1.0))
 
     def _scaled(self, evidence: FloatArray) -> FloatArray:
         """Return the largest evidence, each scaled by the part of the level at its threshold."""
@@ -354,8 +353,7 @@ class ChallengerMonitor:
 
     def history(self) -> FloatArray:
         """Return `evidence` after each case that is read, with the labels of today."""
-        path: FloatArray = np.maximum.accumulate(self._scaled(self._paths))
-        return path
+        return np.asarray(np.maximum.accumulate(self._scaled(self._paths)))
 
     @property
     def certified(self) -> FloatArray:

@@ -21,15 +21,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from dataclasses import dataclass
+from typing import Any, Literal, Self, cast
 
 import numpy as np
-from scipy.special import betaincinv, gammaln
+from scipy.special import gammaln
 
 from expertload._check import (
     as_floats,
     check_count,
     check_fraction,
+    check_level,
     check_same_length,
     check_threshold,
     message,
@@ -37,11 +39,9 @@ from expertload._check import (
 from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload.cases import reaches
 from expertload.exceptions import NotCertifiedError, ParameterError, ShapeError
-from expertload.monitoring.audits import _floats, check_blocks
+from expertload.monitoring.audits import as_numbers, check_blocks
 from expertload.monitoring.bets import Bets, Capital, advance, share_bets, start
-
-if TYPE_CHECKING:
-    from typing import Self
+from expertload.significance.interval import clopper_pearson
 
 __all__ = ["LoadMonitor"]
 
@@ -53,7 +53,8 @@ FIRST_LOOK = 125  # new cases
 ALMOST = 1e-9
 
 
-class Game(NamedTuple):
+@dataclass
+class Game:
     """Bets on several shares at once, each with the cases that count and its upper bound.
 
     Attributes
@@ -64,17 +65,31 @@ class Game(NamedTuple):
         Whether confidences above the cut count, or those below it.
     bets : Bets
         One row per cut.
+    highest : float
+        The highest value so far of all bets together.
+    strongest : int
+        The bet that led at the highest.
     """
 
     cuts: FloatArray
     above: BoolArray
     bets: Bets
+    highest: float = 0.0
+    strongest: int = 0
 
-    def counted(self, confidence: FloatArray) -> FloatArray:
-        """Return which cases count for each cut, of shape (n_cuts, n_cases)."""
-        below = confidence < self.cuts[:, None]
-        beyond = confidence > self.cuts[:, None]
-        return np.where(self.above[:, None], beyond, below).astype(np.float64)
+    def __post_init__(self) -> None:
+        self.capital: Capital = start(self.bets, shape=(len(self.cuts),))
+
+    def play(self, confidence: FloatArray, blocks: int | None) -> None:
+        """Bet on more cases; all cuts have the same part of the capital."""
+        below, beyond = confidence < self.cuts[:, None], confidence > self.cuts[:, None]
+        counted = np.where(self.above[:, None], beyond, below).astype(np.float64)
+        weights = np.ones_like(counted)
+        self.capital, path = advance(self.capital, counted, weights, bets=self.bets, blocks=blocks)
+        together = path.mean(axis=0)
+        best = int(together.argmax())
+        if together[best] > self.highest:
+            self.highest, self.strongest = float(together[best]), int(path[:, best].argmax())
 
 
 class LoadMonitor:
@@ -128,16 +143,14 @@ class LoadMonitor:
         self.threshold = None if threshold is None else check_threshold(threshold)
         self.expected_load = check_fraction(expected_load, "expected_load")
         self._n_calibration = n = check_count(n_cases, "n_cases")
-        self.confidence_level = check_fraction(
-            confidence_level, "confidence_level", inclusive=False
-        )
+        self.confidence_level = check_level(confidence_level)
         self._blocks = check_blocks(blocks)
         known = _check_quantiles(quantiles)
         self._part = part = (1 - self.confidence_level) / (3 if known is None else 5)
         self.warning_evidence = 1 / part
-        self._load = _Played(_load_game(self.expected_load, n, part))
+        self._load = _load_game(self.expected_load, n, part)
         self._n_looks, self._seen_by_look = 0, cast("Change | None", None)
-        self._shape = None if known is None else _Played(_shape_game(known, n, part))
+        self._shape = None if known is None else _shape_game(known, n, part)
         self.n_seen, self.n_delegated = 0, 0
 
     @classmethod
@@ -195,10 +208,10 @@ class LoadMonitor:
         given = as_floats(confidence, "confidence")
         taken = self._accepted(given, accepted)
         for first in range(0, len(given), CHUNK):
-            part = given[first : first + CHUNK].astype(np.float64)
-            self._load.play(taken[first : first + CHUNK].astype(np.float64), self._blocks)
+            rows = slice(first, first + CHUNK)
+            self._load.play(taken[rows].astype(np.float64), self._blocks)
             if self._shape is not None:
-                self._shape.play(part, self._blocks)
+                self._shape.play(given[rows].astype(np.float64), self._blocks)
         delegated = ~taken
         while (n_new := FIRST_LOOK * 2**self._n_looks) <= self.n_seen + len(given):
             self._look(n_new, self.n_delegated + int(delegated[: n_new - self.n_seen].sum()))
@@ -291,28 +304,9 @@ class LoadMonitor:
         return self.summary()
 
 
-class _Played:
-    """A game, its current and highest value, and the bet that led at the highest."""
-
-    def __init__(self, game: Game) -> None:
-        self.game = game
-        self.capital: Capital = start(game.bets, shape=(len(game.cuts),))
-        self.highest, self.strongest = 0.0, 0
-
-    def play(self, confidence: FloatArray, blocks: int | None) -> None:
-        """Bet on more cases; all cuts have the same part of the capital."""
-        counted = self.game.counted(confidence)
-        bets, weights = self.game.bets, np.ones_like(counted)
-        self.capital, path = advance(self.capital, counted, weights, bets=bets, blocks=blocks)
-        together = path.mean(axis=0)
-        best = int(together.argmax())
-        if together[best] > self.highest:
-            self.highest, self.strongest = float(together[best]), int(path[:, best].argmax())
-
-
 def _load_game(load: float, n: int, part: float) -> Game:
     """Return bets that fewer cases are accepted than the interval allows, and that more are."""
-    low, high = _clopper_pearson(round(load * n), n, part)
+    low, high = clopper_pearson(round(load * n), n, part)
     shares = np.clip([high, 1 - low], ALMOST, 1 - ALMOST)
     return Game(np.array([0.5, 0.5]), np.array([False, True]), share_bets(shares))
 
@@ -326,12 +320,6 @@ def _fisher(k: int, n: int, k_before: int, n_before: int) -> float:
 
 def _log_choose(n: int, k: Any) -> Any:
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-
-
-def _clopper_pearson(k: int, n: int, part: float) -> tuple[float, float]:
-    low = float(betaincinv(k, n - k + 1, part / 2)) if k else 0.0
-    high = float(betaincinv(k + 1, n - k, 1 - part / 2)) if k < n else 1.0
-    return low, high
 
 
 def _shape_game(quantiles: FloatArray, n: int, part: float) -> Game:
@@ -356,7 +344,7 @@ def _check_quantiles(value: ArrayLike | None) -> FloatArray | None:
     """Return ascending quantiles, three or more of them."""
     if value is None:
         return None
-    quantiles = _floats(value, "quantiles")
+    quantiles = as_numbers(value, "quantiles")
     if quantiles.ndim != 1 or len(quantiles) < 3:
         wanted = "must be three or more, from the smallest to the largest"
         raise ShapeError(message("quantiles", wanted, f"shape {quantiles.shape}"))

@@ -9,6 +9,7 @@ import numpy as np
 from expertload._check import (
     check_count,
     check_fraction,
+    check_level,
     check_minimum,
     insufficient,
     message,
@@ -17,14 +18,7 @@ from expertload._check import (
 from expertload._typing import FloatArray, IntArray, Seed
 from expertload.exceptions import ParameterError
 from expertload.monitoring.audits import check_blocks
-from expertload.monitoring.bets import (
-    BLOCK,
-    Capital,
-    accuracy_bets,
-    advance,
-    growth_rates,
-    start,
-)
+from expertload.monitoring.bets import BLOCK, Capital, accuracy_bets, advance, growth_rates, start
 
 __all__ = ["RequiredAudits", "required_audits"]
 
@@ -121,7 +115,7 @@ def required_audits(
     if drop >= target:
         wanted = f"must be below the target, {target:g}"
         raise ParameterError(message("drop_to", wanted, f"{drop:g}"))
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     n_before = check_count(after, "after", minimum=0)
     before = (1 + target) / 2 if accuracy_before is None else accuracy_before
     rates = 1 - check_fraction(before, "accuracy_before"), 1 - drop

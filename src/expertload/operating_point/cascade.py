@@ -33,7 +33,7 @@ import numpy as np
 
 from expertload._check import (
     as_floats,
-    check_fraction,
+    check_level,
     check_positive,
     check_same_length,
     parameter_error,
@@ -208,7 +208,7 @@ def certify_cascade(
         wanted = "must be the prices of the small model, the large model and an expert"
         raise parameter_error("costs", wanted, costs, "pass (0.01, 0.2, 3.0), for example")
     prices = tuple(check_positive(price, "costs", zero=True) for price in costs)
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     share = 1 - (1 - level) / len(handovers)
     found = []
     for one in handovers:

@@ -40,22 +40,21 @@ Reason = Literal[
 ]
 ClusterPromise = Literal["all_cases", "one_case_each"]
 
-CONDITIONS = (
-    "This holds for independent new cases drawn as the calibration cases were, if their "
-    "labels are true and model and target were fixed on other data; it ends when the data drift."
+ALWAYS = (
+    "if their labels are true and model and target were fixed on other data; it ends when the data "
+    "drift."
 )
+CONDITIONS = f"This holds for independent new cases drawn as the calibration cases were, {ALWAYS}"
 CLUSTER_CONDITIONS: dict[ClusterPromise, str] = {
     "one_case_each": (
         "This is about one case drawn at random from each new cluster (a patient, say), as was "
         "done with the calibration cases. It holds for independent clusters drawn as those of the "
-        "calibration were, if their labels are true and model and target were fixed on other "
-        "data; it ends when the data drift."
+        f"calibration were, {ALWAYS}"
     ),
     "all_cases": (
         "This is about all cases of new clusters (patients, say) together. It holds for "
         "independent clusters, none with more cases than the largest of the calibration, drawn as "
-        "those were, if their labels are true and model and target were fixed on other data; it "
-        "ends when the data drift."
+        f"those were, {ALWAYS}"
     ),
 }
 
@@ -65,6 +64,28 @@ TEAM_CONDITIONS = (
     "It is about experts of the same pool, who answer as they did here, without help; the truth "
     "must have been settled without the experts whose answers were counted."
 )
+TEAM_RIGHT = (
+    "model and experts together, whose answers are taken{combined}, are right in at least {target} "
+    "of all cases if the model decides at confidence >= {at}"
+)
+# What each risk promises; `rest` is one minus the target.
+PROMISES: dict[Risk, str] = {
+    "selective": "the accuracy among cases accepted at confidence >= {at} is at least {target}",
+    "joint": (
+        "at most a share of {rest} of all cases is accepted at confidence >= {at} and wrong, so "
+        "that with perfect experts the team's accuracy is at least {target}"
+    ),
+    "cost": (
+        "wrong decisions on cases accepted at confidence >= {at} cost at most {rest} on average "
+        "over all cases"
+    ),
+    "team": TEAM_RIGHT,
+    "combined_team": TEAM_RIGHT,
+    "not_worse": (
+        "model and experts together are {compared} the experts alone if the model decides at "
+        "confidence >= {at}"
+    ),
+}
 
 
 class SavedAdvice(NamedTuple):
@@ -257,44 +278,25 @@ class CertifiedPoint(OperatingPoint):
 
     @property
     def _promise(self) -> str:
-        if self.risk in TEAM_RISKS:
-            return self._team_promise
-        if self.risk == "cost":
-            return (
-                f"wrong decisions on cases accepted at confidence >= {digits(self.threshold)} cost "
-                f"at most {1 - self.target_accuracy:.6g} on average over all cases"
-            )
-        if self.risk == "joint":
-            return (
-                f"at most a share of {1 - self.target_accuracy:.6g} of all cases is accepted at "
-                f"confidence >= {digits(self.threshold)} and wrong, so that with perfect experts "
-                f"the team's accuracy is at least {at_least(self.target_accuracy)}"
-            )
-        return (
-            f"the accuracy among cases accepted at confidence >= {digits(self.threshold)} is at "
-            f"least {at_least(self.target_accuracy)}"
+        rest = f"{1 - self.target_accuracy:.6g}"
+        is_combined = self.risk == "combined_team"
+        return PROMISES[self.risk].format(
+            at=digits(self.threshold),
+            target=at_least(self.target_accuracy),
+            rest=rest,
+            compared=f"at most {rest} less accurate than" if rest != "0" else "as accurate as",
+            combined=" and combined with the model's" if is_combined else "",
         )
-
-    @property
-    def _team_promise(self) -> str:
-        if self.risk == "not_worse":
-            margin = 1 - self.target_accuracy
-            what = f"at most {margin:.6g} less accurate than" if margin else "as accurate as"
-            promise = f"model and experts together are {what} the experts alone"
-        else:
-            answers = " and combined with the model's" if self.risk == "combined_team" else ""
-            promise = (
-                f"model and experts together, whose answers are taken{answers}, are right in at "
-                f"least {at_least(self.target_accuracy)} of all cases"
-            )
-        return f"{promise} if the model decides at confidence >= {digits(self.threshold)}"
 
     @property
     def _cause(self) -> str:
         if self.risk in TEAM_RISKS:
             is_low = self.reason == "accuracy_too_low"
             return "the team is too often wrong." if is_low else "what speaks for it could be luck."
-        first = self._first_test
+        first = ""  # the result of the first test, in brackets, if the tests were kept
+        if self._first_test is not None:
+            errors, accepted = map(quantity, self._first_test)
+            first = f" ({errors} of the {accepted} most confident wrong)"
         counted = "case(s)" if self.clusters is None else "case(s) that count"
         if self.reason == "too_few_cases":
             return f"{quantity(self.n_cases)} {counted} are too few, even if all were right."
@@ -312,21 +314,12 @@ class CertifiedPoint(OperatingPoint):
         return f"the accuracy may be high enough, but this could be luck{first}."
 
     @property
-    def _first_test(self) -> str:
-        """The result of the first test, in brackets; empty if the tests were not kept."""
+    def _first_test(self) -> tuple[float, float] | None:
+        """The errors and the accepted cases of the first test; None if tests were not kept."""
         if self.ladder is None or self.ladder.first is None:
-            return ""
-        first = self.ladder.steps.take(slice(self.ladder.first, self.ladder.first + 1))
-        errors, accepted = first.n_errors[0], first.n_accepted[0]
-        return f" ({quantity(errors)} of the {quantity(accepted)} most confident wrong)"
-
-    @property
-    def _is_mostly_wrong(self) -> bool:
-        """Whether most answers of the first test are wrong, and it had enough of them to tell."""
-        if self.ladder is None or self.ladder.first is None or self.risk in TEAM_RISKS:
-            return False
-        steps, first = self.ladder.steps, self.ladder.first
-        return bool(2 * steps.n_errors[first] > steps.n_accepted[first] >= ENOUGH_TO_SUSPECT)
+            return None
+        steps, row = self.ladder.steps, self.ladder.first
+        return float(steps.n_errors[row]), float(steps.n_accepted[row])
 
     @property
     def _more_cases(self) -> str:
@@ -343,7 +336,8 @@ class CertifiedPoint(OperatingPoint):
     def _lower_target(self) -> str:
         if self.advice is None:
             return ""
-        if self._is_mostly_wrong:
+        errors, accepted = self._first_test or (0.0, 0.0)
+        if 2 * errors > accepted >= ENOUGH_TO_SUSPECT and self.risk not in TEAM_RISKS:
             return MOSTLY_WRONG
         if self.target_within_reach is None:
             return "No lower target that was tried is within reach of these data."

@@ -21,7 +21,7 @@ from typing import Any, get_args, overload
 
 import numpy as np
 
-from expertload._check import as_floats, check_fraction, check_option, message
+from expertload._check import as_floats, check_fraction, check_level, check_option, message
 from expertload._names import METHODS, Method
 from expertload._typing import ArrayLike
 from expertload.cases import Cases, as_cases
@@ -242,7 +242,7 @@ def read_promise(
         hint = "0.99 needs 299 cases without an error at a confidence level of 0.95"
         raise ParameterError(message("target_accuracy", wanted, target_accuracy, hint))
     target = check_fraction(target_accuracy, "target_accuracy", inclusive=False)
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     given = None if thresholds is None else as_floats(thresholds, "thresholds").astype(np.float64)
     return Promise(target, 1 - level, method, risk, given)
 
@@ -473,12 +473,9 @@ class Advice:
 def check_unweighted(sample_weight: Any) -> None:
     """Raise if cases are weighted, because they must be counted."""
     if sample_weight is not None:
-        raise WeightError(
-            message(
-                "sample_weight",
-                "must be None: the tests count cases drawn one by one",
-                "weights",
-                "certify each group of cases separately with certify_groups, or draw cases as "
-                "new ones will come",
-            )
+        wanted = "must be None: the tests count cases drawn one by one"
+        hint = (
+            "certify each group of cases separately with certify_groups, or draw cases as "
+            "new ones will come"
         )
+        raise WeightError(message("sample_weight", wanted, "weights", hint))

@@ -31,7 +31,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from expertload._check import check_fraction, message
+from expertload._check import check_fraction, check_level, message
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases
 from expertload.exceptions import InsufficientDataError, ParameterError
@@ -280,7 +280,7 @@ def certify_classes(
     target, proba, _ = cases.predictions
     labels = cases.labels or tuple(range(proba.shape[1]))
     wanted = _read_promises([promises] if isinstance(promises, str) else promises, labels)
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     answer, tested = proba.argmax(axis=1), {}
     for promise in wanted:
         of = answer if promise.kind == "precision" else target

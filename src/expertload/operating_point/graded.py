@@ -193,8 +193,7 @@ class Grades:
             if all_cases:
                 logs += (len(self.loss) - self.ends) * math.log1p(share * (1 - target))
             np.logaddexp(total, times * logs, out=total)
-        capital: FloatArray = total - math.log(len(shares))
-        return capital
+        return np.asarray(total - math.log(len(shares)))
 
 
 def least_graded_cases(target: float, error_level: float) -> int:
@@ -330,10 +329,14 @@ def _thresholds(cases: Cases, promise: Promise) -> tuple[FloatArray, FloatArray,
         aside = ~aside
     scores, tested = cases.confidence[aside], cases.take(~aside)
     scores = scores if len(scores) else tested.confidence[:1]
-    wanted = 1 - np.arange(1, N_STEPS + 1) / N_STEPS
+    return *quantile_thresholds(scores, N_STEPS), tested
+
+
+def quantile_thresholds(scores: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
+    """Return n thresholds or fewer, strict to loose, and the share of scores each accepts."""
+    wanted = 1 - np.arange(1, n + 1) / n
     thresholds = np.unique(np.quantile(scores, wanted, method="lower"))[::-1]
-    shares = (scores >= thresholds[:, None]).mean(axis=1)
-    return thresholds.astype(np.float64), shares, tested
+    return thresholds.astype(np.float64), (scores >= thresholds[:, None]).mean(axis=1)
 
 
 def drawn_apart(cluster: IntArray) -> BoolArray:

@@ -314,8 +314,7 @@ def _blocks(rows: IntArray) -> tuple[IntArray, IntArray]:
 
 def _rows_of(blocks: IntArray, rows: IntArray) -> IntArray:
     inside = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()
-    members: IntArray = rows[inside[inside < len(rows)]]
-    return members
+    return np.asarray(rows[inside[inside < len(rows)]])
 
 
 def least_cases(target: float, error_level: float) -> int:

@@ -15,10 +15,10 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -275,6 +275,10 @@ class OperatingPoint(Policy):
         answers, scores = read_cases(self.origin, y_proba, confidence)
         return Decisions(reaches(scores, self.threshold), answers)
 
+    def with_origin(self, origin: Origin) -> Self:
+        """Return the same point with another origin."""
+        return replace(self, origin=origin)
+
     def accepts(self, confidence: ArrayLike) -> BoolArray:
         """Return which confidences are accepted, if labels do not matter.
 
@@ -433,7 +437,9 @@ def choose(
     Accept at confidence >= 0.8: 40.0% of cases decided automatically, 100.0% of them right; 60.0%
     delegated (3 of 5).
     """
-    _check_one_criterion(target_accuracy, load_budget, error_cost, review_cost)
+    _check_one_criterion(
+        target_accuracy, load_budget, error_cost=error_cost, review_cost=review_cost
+    )
     # One entry per distinct confidence, and a last one that delegates everything.
     accepted = np.append(cases.tally.accepted, 0.0)
     errors = np.append(cases.tally.accepted_errors, 0.0)
@@ -489,26 +495,18 @@ def described(cases: Cases, threshold: float, model_name: str | None = None) -> 
     return {**counts, "origin": origin_of(cases, model_name)}
 
 
-def _check_one_criterion(
-    target_accuracy: float | None,
-    load_budget: float | None,
-    error_cost: float | None,
-    review_cost: float | None,
-) -> None:
+def _check_one_criterion(*single: float | None, **costs: float | None) -> None:
     """Raise unless exactly one way to choose an operating point is given, in full."""
-    costs = error_cost is not None or review_cost is not None
-    given = (target_accuracy is not None) + (load_budget is not None) + costs
+    priced = [name for name, value in costs.items() if value is not None]
+    given = sum(value is not None for value in single) + bool(priced)
     if given != 1:
         raise ParameterError(
             f"Give exactly one criterion: target_accuracy, load_budget, or error_cost "
             f"with review_cost. Got {given or 'none'}. Hint: pass, for example, "
             "target_accuracy=0.95."
         )
-    if costs and (error_cost is None or review_cost is None):
-        raise ParameterError(
-            f"error_cost and review_cost belong together. Got only "
-            f"{'review_cost' if error_cost is None else 'error_cost'}."
-        )
+    if len(priced) == 1:
+        raise ParameterError(f"error_cost and review_cost belong together. Got only {priced[0]}.")
 
 
 # ------------------------------------------------------------------ new cases
@@ -539,8 +537,7 @@ def confidence_of(origin: Origin, proba: FloatArray) -> FloatArray:
     """Return the confidence that a policy computes from probabilities."""
     if origin.score is not None:
         return origin.score.confidence(proba)
-    top: FloatArray = proba.max(axis=1)
-    return top
+    return np.asarray(proba.max(axis=1))
 
 
 def digits(threshold: float, fewest: int = 6) -> str:

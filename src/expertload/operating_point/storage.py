@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,22 +84,18 @@ def _point(point: OperatingPoint) -> dict[str, Any]:
 def _content(policy: Saved) -> dict[str, Any]:
     if isinstance(policy, OperatingPoint):
         return _point(policy)
+    level = {"confidence_level": policy.confidence_level}
     if isinstance(policy, CertifiedGroups):
-        return {
-            "type": "groups",
-            "target_accuracy": policy.target_accuracy,
-            "confidence_level": policy.confidence_level,
-            "groups": [{"group": name, "point": _point(point)} for name, point in policy.items()],
-        }
-    return {
-        "type": "classes",
-        "confidence_level": policy.confidence_level,
-        "answers": [{"answer": name, "point": _point(point)} for name, point in policy.items()],
-        "promises": [
-            {"promise": promise._asdict(), "point": _point(point)}
-            for promise, point in policy.promises.items()
-        ],
-    }
+        target = {"target_accuracy": policy.target_accuracy}
+        return {"type": "groups", **target, **level, "groups": _entries("group", policy.items())}
+    answers = _entries("answer", policy.items())
+    promised = ((promise._asdict(), point) for promise, point in policy.promises.items())
+    promises = _entries("promise", promised)
+    return {"type": "classes", **level, "answers": answers, "promises": promises}
+
+
+def _entries(key: str, points: Iterable[tuple[Any, OperatingPoint]]) -> list[dict[str, Any]]:
+    return [{key: name, "point": _point(point)} for name, point in points]
 
 
 # ------------------------------------------------------------------ reading
@@ -136,7 +132,7 @@ def load_operating_point(path: str | os.PathLike[str]) -> Saved:
     >>> again == point, again.origin.model_name
     (True, 'forest')
     """
-    return _policy(DOCUMENT.parse(Path(path).read_bytes(), Path(path).name))
+    return _policy(DOCUMENT.read(path))
 
 
 def from_json(text: str) -> Saved:
@@ -178,22 +174,14 @@ def _read_content(content: dict[str, Any], origin: Origin, version: int) -> Save
         entries = content[name]
         return [(each[key], _read_point(each["point"], origin, version)) for each in entries]
 
+    if content["type"] not in ("groups", "classes"):
+        return _read_point(content, origin, version)
+    common = {"confidence_level": content["confidence_level"], "origin": origin}
     if content["type"] == "groups":
-        return CertifiedGroups(
-            points=dict(points("groups", "group")),
-            target_accuracy=content["target_accuracy"],
-            confidence_level=content["confidence_level"],
-            origin=origin,
-        )
-    if content["type"] == "classes":
-        promises = points("promises", "promise")
-        return CertifiedClasses(
-            points=dict(points("answers", "answer")),
-            promises={ClassPromise(**promise): point for promise, point in promises},
-            confidence_level=content["confidence_level"],
-            origin=origin,
-        )
-    return _read_point(content, origin, version)
+        parts, target = dict(points("groups", "group")), content["target_accuracy"]
+        return CertifiedGroups(points=parts, target_accuracy=target, **common)
+    promises = {ClassPromise(**name): point for name, point in points("promises", "promise")}
+    return CertifiedClasses(points=dict(points("answers", "answer")), promises=promises, **common)
 
 
 def _read_point(content: dict[str, Any], origin: Origin, version: int) -> OperatingPoint:

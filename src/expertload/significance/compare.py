@@ -15,12 +15,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from expertload._check import (
-    check_fraction,
-    check_models,
-    check_option,
-    check_same_order,
-)
+from expertload._check import check_level, check_models, check_option, check_same_order
 from expertload._typing import AnyArray, FloatArray
 from expertload.cases import Cases, check_are_cases
 from expertload.exceptions import ShapeError
@@ -143,7 +138,7 @@ def compare_models(
     noise 0.03 minus noise 0.3: 2.2e-12, adjusted 6.5e-12
     """
     check_option(pairs, get_args(Pairs), "pairs")
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     given = check_models(models)
     for name, cases in given.items():
         check_are_cases(cases, name)
@@ -185,10 +180,7 @@ def _pairs(names: Sequence[str], pairs: str) -> list[Pair]:
 
 
 def _difference(
-    a: tuple[float, FloatArray],
-    b: tuple[float, FloatArray],
-    cases: Cases,
-    level: float,
+    a: tuple[float, FloatArray], b: tuple[float, FloatArray], cases: Cases, level: float
 ) -> Comparison:
     estimate = linearise(a[0] - b[0], a[1] - b[1], cases.weight, cases.clusters)
     reach = estimate.quantile(level) * estimate.standard_error

@@ -13,7 +13,7 @@ and including row h, dQ_g the weight of row g in the area, and q_h = -ln(1 - F_h
 The last row has no row above it, so both sums end one row before.
 
 So the influence is linear in the correctness of the case, and both coefficients depend on its row
-alone (`RowInfluence`): for unweighted cases that are right or wrong, the
+alone (`influence_of_rows`): for unweighted cases that are right or wrong, the
 variance follows from the tally alone.
 
 The values have mean zero, and the area's sampling error is that of their mean. Their tails are
@@ -39,6 +39,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import (  # Student's t; scipy.stats is slow to import
+    betaincinv,
     expit,
     logit,
     ndtri,
@@ -47,7 +48,7 @@ from scipy.special import (  # Student's t; scipy.stats is slow to import
     xlogy,
 )
 
-from expertload._check import check_fraction
+from expertload._check import check_level
 from expertload._typing import FloatArray, IntArray
 from expertload.cases import Cases, check_are_cases
 from expertload.exceptions import InsufficientDataError
@@ -120,7 +121,7 @@ def aucoc_interval(cases: Cases, *, confidence_level: float = 0.95) -> Interval:
     >>> print(aucoc_interval(Cases.from_predictions(y_true, y_proba)))
     0.8058 (95 % interval 0.7624 to 0.8430)
     """
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     check_are_cases(cases)
     check_several(cases)
     estimate = linearise_cases(cases)
@@ -135,7 +136,7 @@ def aucoc_interval(cases: Cases, *, confidence_level: float = 0.95) -> Interval:
 
 
 def _bounds(cases: Cases, estimate: Linearised, level: float) -> tuple[float, float]:
-    # An area of 0 or 1 has all cases wrong or right, or all but such as weigh next to nothing.
+    # With an area of 0 or 1 all cases are wrong or right, except some of almost no weight.
     if estimate.value >= 1:
         worst = _one_sided_rate(cases, level)
         return 1 - worst + float(xlogy(worst, worst)), 1.0
@@ -204,7 +205,7 @@ def coc_band(cases: Cases, *, confidence_level: float = 0.95) -> COCBand:
     >>> band.low.round(2), band.high.round(2)
     (array([0.3 , 0.44, 0.34, 0.21]), array([0.95, 1.  , 1.  , 1.  ]))
     """
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     check_are_cases(cases)
     curve = cases.curve()
     low, high = wilson(curve.accuracy, effective_sizes_along_curve(cases), level)
@@ -217,6 +218,13 @@ def wilson(rate: FloatArray, n: FloatArray, level: float) -> tuple[FloatArray, F
     centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
     reach = z / (1 + z**2 / n) * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2))
     return np.maximum(centre - reach, 0.0), np.minimum(centre + reach, 1.0)
+
+
+def clopper_pearson(k: int, n: int, outside: float) -> tuple[float, float]:
+    """Interval for a rate observed in k of n cases, which misses it with this probability."""
+    low = float(betaincinv(k, n - k + 1, outside / 2)) if k else 0.0
+    high = float(betaincinv(k + 1, n - k, 1 - outside / 2)) if k < n else 1.0
+    return low, high
 
 
 # ------------------------------------------------------------------ the influence of each case
@@ -241,44 +249,35 @@ class Linearised(NamedTuple):
         return float(2 * stdtr(self.degrees_of_freedom, -ratio))
 
 
-class RowInfluence(NamedTuple):
-    """The exact AUCOC of a tally, and the influence of a case in each row on it.
+def influence_of_rows(table: Tally) -> tuple[float, FloatArray, FloatArray]:
+    """Return the exact AUCOC of a tally, and the influence of a case in each row on it.
 
-    It is ``wrong`` for a case that is wrong, ``wrong + gain`` for one that is right, and between
-    the two in proportion to its grade.
+    The first array is the influence of a case that is wrong, by the formula at the top of this
+    module. The second is what a right case has more; a grade between has a part of it.
     """
-
-    area: float
-    wrong: FloatArray
-    gain: FloatArray
-
-    @classmethod
-    def from_tally(cls, table: Tally) -> RowInfluence:
-        """Return the influence of each row by the formula at the top of this module."""
-        grade, remaining = table.grade, table.remaining
-        gain = np.diff(delegated_mass(remaining, table.total, "exact"))  # first the mass of a row
-        area = float(grade @ gain)
-        inside = remaining[1:-1]
-        wrong = np.zeros(len(grade))
-        steps = wrong[:-1]
-        np.log(inside, out=steps)  # in place: a temporary array of millions of rows is slow
-        steps *= np.diff(grade)
-        mean = float(steps.sum() - inside @ steps)
-        np.cumsum(steps[::-1], out=steps[::-1])  # cumulated from the highest confidence
-        wrong -= mean
-        gain *= table.total
-        gain /= table.weight
-        grade *= gain
-        wrong -= grade
-        return cls(area, wrong, gain)
+    grade, remaining = table.grade, table.remaining
+    gain = np.diff(delegated_mass(remaining, table.total, "exact"))  # first the mass of a row
+    area = float(grade @ gain)
+    inside = remaining[1:-1]
+    wrong = np.zeros(len(grade))
+    steps = wrong[:-1]
+    np.log(inside, out=steps)  # in place: a temporary array of millions of rows is slow
+    steps *= np.diff(grade)
+    mean = float(steps.sum() - inside @ steps)
+    np.cumsum(steps[::-1], out=steps[::-1])  # cumulated from the highest confidence
+    wrong -= mean
+    gain *= table.total
+    gain /= table.weight
+    grade *= gain
+    wrong -= grade
+    return area, wrong, gain
 
 
 def influence_of_cases(cases: Cases) -> tuple[float, FloatArray]:
     """Return the exact AUCOC and the influence of each case on it."""
     table = cases.tally
-    area, wrong, gain = RowInfluence.from_tally(table)
-    row = np.searchsorted(table.confidence, cases.confidence)
-    row = np.minimum(row, len(table.confidence) - 1)  # cases of weight zero may lie above all rows
+    area, wrong, gain = influence_of_rows(table)
+    row = table.row_of(cases.confidence)
     return area, wrong[row] + cases.correct * gain[row]
 
 
@@ -287,12 +286,9 @@ def linearise_cases(cases: Cases) -> Linearised:
     if not cases.is_counted or cases.clusters is not None:
         return linearise(*influence_of_cases(cases), cases.weight, cases.clusters)
     table = cases.tally
-    area, wrong, gain = RowInfluence.from_tally(table)
+    area, wrong, gain = influence_of_rows(table)
     total = table.total
-    squares = [
-        ((wrong / total) ** 2, table.errors),
-        (((gain + wrong) / total) ** 2, table.correct),
-    ]
+    squares = [((wrong / total) ** 2, table.errors), (((gain + wrong) / total) ** 2, table.correct)]
     return _linearise(area, squares, total)
 
 
@@ -381,43 +377,25 @@ def effective_sizes_along_curve(cases: Cases) -> FloatArray:
         return most
     wrong = weight * (1 - cases.correct[order].astype(np.float64))
     rate = np.cumsum(wrong)[end] / total
-    none = np.zeros_like(weight)
-    alone = _running_squares(weight, wrong, none, none, end)
-    cluster = cases.clusters[order]
-    together = _running_squares(
-        weight, wrong, _before(weight, cluster), _before(wrong, cluster), end
-    )
-    known = together.weight > 0
-    fewest = np.divide(total**2, together.weight, out=np.ones_like(total), where=known)
-    return _divided(fewest, most, alone.spread(rate), together.spread(rate), alone.weight)
+    alone, scale = _spread(weight, wrong, np.arange(len(weight)), rate, end)
+    together, squares = _spread(weight, wrong, cases.clusters[order], rate, end)
+    fewest = np.divide(total**2, squares, out=np.ones_like(total), where=squares > 0)
+    return _divided(fewest, most, alone, together, scale)
 
 
-class _Squares(NamedTuple):
-    """Sums over clusters, of those accepted at each threshold."""
+def _spread(
+    weight: FloatArray, wrong: FloatArray, cluster: IntArray, rate: FloatArray, end: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return sums over the clusters accepted at each row, which ends with a case.
 
-    weight: FloatArray  # of squared weights
-    mixed: FloatArray  # of weights times weights of errors
-    wrong: FloatArray  # of squared weights of errors
-
-    def spread(self, rate: FloatArray) -> FloatArray:
-        """The sum of squared differences from an error rate; errors are few, so little cancels."""
-        spread: FloatArray = self.wrong - 2 * rate * self.mixed + rate**2 * self.weight
-        return spread
-
-
-def _running_squares(
-    weight: FloatArray,
-    wrong: FloatArray,
-    weight_before: FloatArray,
-    wrong_before: FloatArray,
-    end: IntArray,
-) -> _Squares:
-    """Return the sums at the end of each row; a case adds to what its cluster has before it."""
-    return _Squares(
-        np.cumsum((2 * weight_before + weight) * weight)[end],
-        np.cumsum(wrong_before * weight + weight_before * wrong + weight * wrong)[end],
-        np.cumsum((2 * wrong_before + wrong) * wrong)[end],
-    )
+    The first is of squared differences from the error rate (errors are few, so little cancels),
+    the second of squared weights. A case adds to what its cluster has before it.
+    """
+    w_before, e_before = _before(weight, cluster), _before(wrong, cluster)
+    squares = np.cumsum((2 * w_before + weight) * weight)[end]
+    mixed = np.cumsum(e_before * weight + w_before * wrong + weight * wrong)[end]
+    errors = np.cumsum((2 * e_before + wrong) * wrong)[end]
+    return errors - 2 * rate * mixed + rate**2 * squares, squares
 
 
 def _before(values: FloatArray, cluster: IntArray) -> FloatArray:
@@ -460,8 +438,7 @@ def _divided(
 
 def _relative(n: int, weight: FloatArray | None) -> FloatArray:
     """Return the weight of each case, at most 1, so that squares do not overflow."""
-    relative: FloatArray = np.ones(n) if weight is None else weight / weight.max()
-    return relative
+    return np.ones(n) if weight is None else np.asarray(weight / weight.max())
 
 
 def _kish(weight: FloatArray) -> float:

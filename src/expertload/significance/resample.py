@@ -22,6 +22,7 @@ import numpy as np
 from expertload._check import (
     check_count,
     check_fraction,
+    check_level,
     check_option,
     incompatible_options_error,
     message,
@@ -87,7 +88,7 @@ def bootstrap_interval(
     0.37 to 0.43
     """
     check_count(n_resamples, "n_resamples", minimum=2)
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     rng = random_generator(random_state)
     check_counted(cases)
     if metric is aucoc_score:
@@ -104,14 +105,9 @@ def check_counted(*models: Cases) -> None:
     for cases in models:
         check_are_cases(cases)
     if any(cases.weight is not None for cases in models):
-        raise WeightError(
-            message(
-                "sample_weight",
-                "must be None: cases are drawn or exchanged one by one",
-                "weights",
-                "use aucoc_interval, aucoc_paired_test or compare_models",
-            )
-        )
+        wanted = "must be None: cases are drawn or exchanged one by one"
+        hint = "use aucoc_interval, aucoc_paired_test or compare_models"
+        raise WeightError(message("sample_weight", wanted, "weights", hint))
 
 
 def resampled_areas(cases: Cases, n_resamples: int, rng: np.random.Generator) -> Iterator[float]:
@@ -222,7 +218,7 @@ def load_difference(
     0.3070 (95 % interval 0.1410 to 0.5040)
     """
     target = check_fraction(target_accuracy, "target_accuracy")
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     rounds = check_count(n_resamples, "n_resamples", minimum=2)
     rng = random_generator(random_state)
     sides = [[side] if isinstance(side, Cases) else [*side] for side in (cases_a, cases_b)]
@@ -403,20 +399,13 @@ def _ranks(confidence: FloatArray) -> FloatArray:
     """Ranks, the mean of its places for each of a group of equals."""
     ranked = np.sort(confidence)
     ends = [np.searchsorted(ranked, confidence, side) for side in ("left", "right")]
-    ranks: FloatArray = (ends[0] + ends[1]) / 2
-    return ranks
+    return np.asarray((ends[0] + ends[1]) / 2)
 
 
 def check_metric_value(value: Any) -> float:
     """Return the value of a user's metric; raise unless it is one finite number."""
     number = float(value)
     if not math.isfinite(number):
-        raise NonFiniteError(
-            message(
-                "metric",
-                "must return finite numbers",
-                f"{number}",
-                "some resamples may lack a class that the metric needs",
-            )
-        )
+        hint = "some resamples may lack a class that the metric needs"
+        raise NonFiniteError(message("metric", "must return finite numbers", f"{number}", hint))
     return number

@@ -1,4 +1,4 @@
-"""Model and experts as a team: experts err too, and least rarely where cases are sent to them.
+"""Model and experts as a team: experts err too, most often on the cases sent to them.
 
 The COC curve is about automatic decisions. `team_curve` is about all decisions, with what experts
 really answered; a `Combiner` joins an expert's answer with the model's probabilities;

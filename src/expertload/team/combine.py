@@ -21,11 +21,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from expertload._check import (
-    check_probabilities,
-    check_same_order,
-    insufficient,
-)
+from expertload._check import check_probabilities, check_same_order, insufficient
 from expertload._files import write_atomically
 from expertload._label_arrays import arrange_probabilities, match_answers
 from expertload._labels import ClassName
@@ -217,8 +213,7 @@ def confusion_matrix(
     imagined = np.full((n_classes, n_classes), (1 - right) / (n_classes - 1))
     np.fill_diagonal(imagined, right)
     counted = seen + n_classes * imagined
-    matrix: FloatArray = counted / counted.sum(axis=1, keepdims=True)
-    return matrix
+    return np.asarray(counted / counted.sum(axis=1, keepdims=True))
 
 
 def _counts(cases: Cases) -> FloatArray:
@@ -226,8 +221,7 @@ def _counts(cases: Cases) -> FloatArray:
     counts = np.ones(len(cases)) if cases.weight is None else cases.weight
     if cases.inclusion_probability is not None:
         counts = counts / cases.inclusion_probability
-    relative: FloatArray = counts / counts[experts_of(cases) >= 0].mean()
-    return relative
+    return np.asarray(counts / counts[experts_of(cases) >= 0].mean())
 
 
 def combined_answers(combiner: Combiner, cases: Cases) -> IntArray:

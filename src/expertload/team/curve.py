@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expertload._check import check_fraction, check_threshold
+from expertload._check import check_fraction, check_level, check_threshold
 from expertload._format import percent
 from expertload._typing import FloatArray
 from expertload.cases import Cases, check_are_cases, reaches
@@ -120,8 +120,7 @@ def team_curve(cases: Cases, *, combine: Combiner | None = None) -> TeamCurve:
 
 def _curve(cases: Cases, sides: Sides) -> TeamCurve:
     table = cases.tally
-    row = np.searchsorted(table.confidence, cases.confidence)
-    row = np.minimum(row, len(table.confidence) - 1)  # cases of weight zero may lie above all rows
+    row = table.row_of(cases.confidence)
     gain = sides.read * (sides.other - sides.model)
     gains = np.cumsum(np.bincount(row, weights=gain, minlength=len(table.confidence)))
     alone = float(np.average(sides.model, weights=cases.weight))
@@ -190,7 +189,7 @@ def team_accuracy(
     >>> print(team_accuracy(cases, threshold=0.8))
     0.8960 (95 % interval 0.8661 to 0.9198)
     """
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     sides = sides_of(cases, combine)
     return _interval(cases, sides, check_threshold(threshold), level)
 
@@ -329,7 +328,7 @@ def evaluate_team(
     >>> print(f"{team.experts.estimate:.3f}, {team.model.estimate:.3f}, {team.team.estimate:.3f}")
     0.864, 0.838, 0.896
     """
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     threshold = check_threshold(threshold)
     sides = sides_of(cases)
     try:

@@ -31,21 +31,29 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import bdtr, betaincinv
+from scipy.special import bdtr
 
-from expertload._check import as_floats, check_fraction, insufficient, message
+from expertload._check import as_floats, check_fraction, check_level, insufficient, message
 from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases, check_are_cases, reaches
 from expertload.exceptions import ParameterError
 from expertload.operating_point import CertifiedPoint, certify
 from expertload.operating_point.certified import Reason
 from expertload.operating_point.certify import check_unweighted
-from expertload.operating_point.graded import cluster_log_capital, descend_from, drawn_apart
+from expertload.operating_point.graded import (
+    cluster_log_capital,
+    descend_from,
+    drawn_apart,
+    quantile_thresholds,
+)
 from expertload.operating_point.ladder import Risk
 from expertload.operating_point.point import described
 from expertload.operating_point.spending import binomial_mass
+from expertload.significance.interval import clopper_pearson
 from expertload.team.combine import Combiner, combined_answers, experts_of
 
+# The loosest threshold that passed, or infinity and the reason why none did.
+Found = tuple[float, Reason | None]
 # The parts of the level, and the shares of accepted cases where they are granted.
 GRANTS = ((0.10, 0.25), (0.35, 0.50), (0.65, 0.25))
 N_THRESHOLDS = 60
@@ -60,9 +68,12 @@ class Tested(NamedTuple):
     model: BoolArray
     expert: BoolArray
     weight: FloatArray | None  # least / pi; None if all cases were read with the same probability
+    to_experts: bool  # whether the team is compared with its experts, or with the truth
 
     @classmethod
-    def read(cls, cases: Cases, combine: Combiner | None = None) -> Tested:
+    def read(
+        cls, cases: Cases, combine: Combiner | None = None, *, to_experts: bool = False
+    ) -> Tested:
         """Return the cases that an expert has answered."""
         check_are_cases(cases)
         check_unweighted(cases.weight)
@@ -70,12 +81,13 @@ class Tested(NamedTuple):
         answers = experts_of(read) if combine is None else combined_answers(combine, read)
         chance, target = read.inclusion_probability, read.predictions.target
         least = None if chance is None or chance.min() == chance.max() else chance.min() / chance
-        return cls(read, ~read.correct.astype(np.bool_), answers != target, least)
+        return cls(read, ~read.correct.astype(np.bool_), answers != target, least, to_experts)
 
     def take(self, rows: BoolArray) -> Tested:
         """Return some of the cases."""
         weight = None if self.weight is None else self.weight[rows]
-        return Tested(self.cases.take(rows), self.model[rows], self.expert[rows], weight)
+        taken = self.cases.take(rows), self.model[rows], self.expert[rows], weight
+        return Tested(*taken, self.to_experts)
 
 
 def certify_not_worse(
@@ -123,15 +135,15 @@ def certify_not_worse(
     >>> print(f"{point.threshold:.3f}, load {point.expert_load:.3f}")
     0.784, load 0.320
     """
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     allowed = check_fraction(margin, "margin")
     if allowed == 1:
         raise ParameterError(message("margin", "must be in [0, 1)", margin, "0.01 is one point"))
-    tested = Tested.read(cases)
+    tested = Tested.read(cases, to_experts=True)
     if allowed == 0 and tested.weight is None:
         found = _walk_discordant(tested, level)
     else:
-        found = _descend(tested, cases, allowed, 1 - level, other_confidence, to_experts=True)
+        found = _descend(tested, cases, allowed, 1 - level, other_confidence)
     return _certified(cases, found, "not_worse", 1 - allowed, level, model_name)
 
 
@@ -174,13 +186,13 @@ def certify_team(
     >>> print(f"{point.threshold:.3f}, load {point.expert_load:.3f}")
     0.739, load 0.261
     """
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     target = check_fraction(target_accuracy, "target_accuracy", inclusive=False)
     if combine is not None and not combine.is_fitted:
         hint = "Combiner().fit(other_cases)"
         raise ParameterError(message("combine", "must be fitted to other cases", "none", hint))
     tested = Tested.read(cases, combine)
-    found = _descend(tested, cases, 1 - target, 1 - level, other_confidence, to_experts=False)
+    found = _descend(tested, cases, 1 - target, 1 - level, other_confidence)
     risk: Risk = "team" if combine is None else "combined_team"
     return _certified(cases, found, risk, target, level, model_name)
 
@@ -188,18 +200,11 @@ def certify_team(
 # ------------------------------------------------------------------ margin 0: the walk
 
 
-class Outcome(NamedTuple):
-    """The loosest threshold that passed, or the reason why none did."""
-
-    threshold: float = math.inf
-    reason: Reason | None = None
-
-
-def _walk_discordant(tested: Tested, level: float) -> Outcome:
+def _walk_discordant(tested: Tested, level: float) -> Found:
     """Test the discordant cases by `certify`; concordant ones let the threshold down further."""
     differ = tested.model != tested.expert
     if not differ.any():
-        return Outcome(reason="not_enough_evidence")
+        return math.inf, "not_enough_evidence"
     confidence = tested.cases.confidence
     discordant = Cases(
         tested.expert[differ],
@@ -209,37 +214,30 @@ def _walk_discordant(tested: Tested, level: float) -> Outcome:
     point = certify(discordant, target_accuracy=0.5, confidence_level=level)
     if not point.is_certified:
         is_bad = point.reason == "accuracy_too_low"
-        return Outcome(reason="accuracy_too_low" if is_bad else "not_enough_evidence")
+        return math.inf, "accuracy_too_low" if is_bad else "not_enough_evidence"
     below = confidence[differ & ~reaches(confidence, point.threshold)]
     free = confidence > below.max() if len(below) else np.ones(len(confidence), np.bool_)
-    return Outcome(float(confidence[free].min()))
+    return float(confidence[free].min()), None
 
 
 # ------------------------------------------------------------------ a margin, or a target
 
 
 def _descend(
-    tested: Tested,
-    cases: Cases,
-    allowed: float,
-    level: float,
-    other_confidence: ArrayLike | None,
-    *,
-    to_experts: bool,
-) -> Outcome:
+    tested: Tested, cases: Cases, allowed: float, level: float, other_confidence: ArrayLike | None
+) -> Found:
     """Test thresholds from strict to loose; levels that do not fail are handed on."""
     scores, tested = _scores_apart(tested, cases, other_confidence)
-    quantiles = 1 - np.arange(1, N_THRESHOLDS + 1) / N_THRESHOLDS
-    thresholds = np.unique(np.quantile(scores, quantiles, method="lower"))[::-1]
-    granted = _grants((scores >= thresholds[:, None]).mean(axis=1))
-    excess = [_excess(tested, t, to_experts=to_experts) for t in thresholds]
-    p_values = [_p_value(tested, each, allowed, to_experts=to_experts) for each in excess]
+    thresholds, shares = quantile_thresholds(scores, N_THRESHOLDS)
+    granted = _grants(shares)
+    excess = [_excess(tested, t) for t in thresholds]
+    p_values = [_p_value(tested, each, allowed) for each in excess]
     runs = descend_from(np.array(p_values), level * granted)
     passed = [run.begin + run.n_passed - 1 for run in runs if run.n_passed]
     if passed:
-        return Outcome(float(thresholds[max(passed)]))
+        return float(thresholds[max(passed)]), None
     seems_good = any(np.average(each, weights=tested.weight) < allowed for each in excess)
-    return Outcome(reason="not_enough_evidence" if seems_good else "accuracy_too_low")
+    return math.inf, "not_enough_evidence" if seems_good else "accuracy_too_low"
 
 
 def _grants(shares: FloatArray) -> FloatArray:
@@ -265,21 +263,21 @@ def _scores_apart(
     return tested.cases.confidence[apart], tested.take(~apart)
 
 
-def _excess(tested: Tested, threshold: float, *, to_experts: bool) -> FloatArray:
+def _excess(tested: Tested, threshold: float) -> FloatArray:
     """Return whether the team is wrong on each case, or how much more than its experts."""
     accepted = reaches(tested.cases.confidence, threshold)
     model, expert = tested.model.astype(np.float64), tested.expert.astype(np.float64)
-    return (
-        np.where(accepted, model - expert, 0.0) if to_experts else np.where(accepted, model, expert)
-    )
+    if tested.to_experts:
+        return np.where(accepted, model - expert, 0.0)
+    return np.where(accepted, model, expert)
 
 
-def _p_value(tested: Tested, excess: FloatArray, allowed: float, *, to_experts: bool) -> float:
+def _p_value(tested: Tested, excess: FloatArray, allowed: float) -> float:
     """P-value of the hypothesis that the mean excess is more than allowed."""
     if tested.weight is not None or tested.cases.clusters is not None:
         return _bet(tested, excess - allowed, 1 - allowed)
     n = len(excess)
-    if to_experts:
+    if tested.to_experts:
         harms, benefits = int(np.sum(excess > 0)), int(np.sum(excess < 0))
         return margin_p_value(harms, benefits, n, allowed)
     return float(bdtr(excess.sum(), n, allowed))
@@ -307,8 +305,7 @@ def margin_p_value(harms: int, benefits: int, n: int, margin: float) -> float:
         The mean of harms minus benefits, per case, if the promise is just broken.
     """
     discordant, difference = harms + benefits, harms - benefits
-    low = betaincinv(discordant, n - discordant + 1, OUTSIDE / 2) if discordant else 0.0
-    high = betaincinv(discordant + 1, n - discordant, 1 - OUTSIDE / 2) if discordant < n else 1.0
+    low, high = clopper_pearson(discordant, n, OUTSIDE)
     low = min(max(low, margin * (1 + 1e-6), 1e-12), 1.0)
     worst = 0.0
     for _ in range(2):  # once over the interval, then between the neighbours of the worst rate
@@ -333,14 +330,14 @@ def _difference_tail(difference: int, n: int, rate: float, margin: float) -> flo
 
 
 def _certified(
-    cases: Cases, found: Outcome, risk: Risk, target: float, level: float, model_name: str | None
+    cases: Cases, found: Found, risk: Risk, target: float, level: float, model_name: str | None
 ) -> CertifiedPoint:
     return CertifiedPoint(
-        **described(cases, found.threshold, model_name),
+        **described(cases, found[0], model_name),
         target_accuracy=target,
         confidence_level=level,
         method="spending" if risk == "not_worse" and target == 1 else "fixed_sequence",
         risk=risk,
-        reason=found.reason,
+        reason=found[1],
         clusters=None if cases.clusters is None else "all_cases",
     )

@@ -26,6 +26,7 @@ from expertload._check import (
     as_array,
     check_count,
     check_fraction,
+    check_level,
     check_option,
     check_same_length,
     insufficient,
@@ -242,8 +243,7 @@ class Readings:
         pool = counts.sum(axis=0) + 1 / n_classes
         imagined = n_classes * pool / pool.sum(axis=1, keepdims=True)
         counts += imagined
-        drawn: FloatArray = counts / counts.sum(axis=2, keepdims=True)
-        return drawn
+        return np.asarray(counts / counts.sum(axis=2, keepdims=True))
 
     def draw(self, cases: ArrayLike, *, random_state: Seed = 0) -> AnyArray:
         """Return the answer of one reader, drawn at random, to each of these cases.
@@ -286,11 +286,7 @@ class Readings:
     # ------------------------------------------------------------------ each reader
 
     def quality(
-        self,
-        known: Mapping[Any, Any],
-        *,
-        fewest_readings: int = 10,
-        confidence_level: float = 0.95,
+        self, known: Mapping[Any, Any], *, fewest_readings: int = 10, confidence_level: float = 0.95
     ) -> tuple[Reader, ...]:
         """Return how good each reader is on cases whose truth is known.
 
@@ -309,7 +305,7 @@ class Readings:
             In the order of `readers`.
         """
         fewest = check_count(fewest_readings, "fewest_readings")
-        level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+        level = check_level(confidence_level)
         truth = self._truth(known)[self.case]
         golden = truth >= 0
         n_classes = len(self.labels)
