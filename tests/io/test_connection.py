@@ -7,8 +7,8 @@ import os
 import duckdb
 import pytest
 
-from expertload.io import engine
-from expertload.io.engine import connect
+from expertload.io import formats
+from expertload.io.formats import connect
 from expertload.io.source import open_source
 
 

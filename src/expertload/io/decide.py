@@ -21,12 +21,14 @@ from expertload.io.files import FileOptions
 from expertload.io.frames import open_frame
 from expertload.io.policy_columns import ADDED, Policy, has_numbered_groups, policy_columns
 from expertload.io.rule import InFrames, Rule, decided_frame
-from expertload.io.source import Batch, Progress, Source, from_numpy, open_source, to_numpy
+from expertload.io.source import Batch, Progress, Source, open_source
 from expertload.io.values import (
     check_names_told_apart,
     check_scale,
+    from_numpy,
     numbers_from,
     probabilities_from,
+    to_numpy,
 )
 from expertload.io.write import is_parquet, open_writer
 from expertload.monitoring import LoadMonitor

@@ -46,7 +46,7 @@ from expertload.exceptions import (
     WeightError,
 )
 from expertload.io.columns import pick
-from expertload.io.engine import number_in_text, quoted, text_of
+from expertload.io.formats import number_in_text, quoted, text_of
 
 Schema = Mapping[str, Any]
 Collect = Callable[[nw.LazyFrame[Any]], dict[str, AnyArray]]

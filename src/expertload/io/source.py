@@ -7,20 +7,27 @@ text until numbers are requested. A file that breaks a rule is refused.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from expertload._typing import AnyArray, BoolArray
+from expertload._names import TOKENS, VOTES
+from expertload._typing import AnyArray
 from expertload.exceptions import FileFormatError
-from expertload.io.engine import (
-    Judgements,
-    Part,
+from expertload.io.files import (
+    Archive,
+    FileOptions,
+    OpenedFile,
+    check_distinct_names,
+    resolve_file,
+    resolve_files,
+)
+from expertload.io.formats import (
+    Reader,
     check_query,
     connect,
     connect_to,
@@ -28,19 +35,21 @@ from expertload.io.engine import (
     explained_errors,
     lock,
     number_in_text,
-    parts_of,
     quoted,
+    reader_of,
+    text_of,
     why_refused,
 )
-from expertload.io.files import FileOptions, OpenedFile, resolve_file, resolve_files
-from expertload.io.formats import Archive, Reader, check_distinct_names, reader_of
-from expertload.io.values import Coded
+from expertload.io.values import Coded, coded_column, joined, to_numpy
 
 Table = dict[str, AnyArray]
 Batch = dict[str, Any]  # pyarrow arrays, for which the type checker has no types
 Progress = Callable[[int, int | None], None]
 
 BATCH = 100_000
+NUMBERS = ("tinyint", "smallint", "integer", "bigint", "hugeint", "float", "double", "decimal")
+# The log probability of a token that is not listed: its exponential is zero, and it is finite.
+UNLISTED = -1000.0
 # Types that numpy has too; other types become text as DuckDB writes it, or doubles.
 PLAIN = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
@@ -360,66 +369,134 @@ class Source:
         return explained_errors(self.where, what, self._file.paths)
 
 
-# ------------------------------------------------------------------ Arrow and numpy
+# ------------------------------------------------------------------ several numbers in one column
 
 
-def to_numpy(values: Any) -> AnyArray:
-    """Return Arrow values as a numpy array; of objects, with None, if some are missing.
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One number of a column that holds several: lists, or structs of named fields.
 
-    Arrow's own conversion imports pandas if it is installed, which takes longer than reading a
-    small file. So it is used only for dates, which cannot be converted in another way.
+    Each number becomes a separate column, `probabilities.cat` or `probabilities.0`. If a list
+    differs in length from the first one, all its numbers are missing, so that none ends up in a
+    wrong column.
+
+    Attributes
+    ----------
+    column : str
+        The column that holds this number.
+    name, type : str
+        The name of the part, and its DuckDB type.
+    sql : str
+        The SQL expression that selects this number.
+    length : int or None
+        The length of the lists; None for structs, whose fields have names.
     """
-    kind = str(values.type)
-    if values.null_count == 0 and kind.endswith(("int8", "int16", "int32", "int64")):
-        return _numbers(values)
-    if values.null_count == 0 and kind in ("float", "double"):
-        return _numbers(values)
-    if kind.startswith(("date", "timestamp")):
-        moments = np.asarray(values.to_numpy(zero_copy_only=False))
-        if values.null_count == 0:
-            return moments
-        listed = moments.astype(object)  # Python's own type ends at the year 9999
-        listed[np.isnat(moments)] = None
-        return listed
-    is_boolean = values.null_count == 0 and kind == "bool"
-    listed = np.empty(len(values), dtype=bool if is_boolean else object)
-    listed[:] = values.to_pylist()
-    return listed
+
+    column: str
+    name: str
+    type: str
+    sql: str
+    length: int | None = None
+
+    @property
+    def is_place(self) -> bool:
+        """Whether this is an element of a list, which has a position but no name."""
+        return self.length is not None and self.length > 1
 
 
-def _numbers(values: Any) -> AnyArray:
-    parts = [np.from_dlpack(chunk) for chunk in getattr(values, "chunks", [values])]
-    return np.concatenate(parts) if len(parts) != 1 else parts[0]
+def parts_of(types: dict[str, Any], length_of: Callable[[str], int | None]) -> list[Part]:
+    """Return the parts of every column that holds several numbers.
+
+    `length_of` returns the length of a column's first list. A column is not split if a part would
+    have the same name as another column.
+    """
+    taken = {name.lower() for name in types}
+    found = [list(_parts(name, kind, length_of)) for name, kind in types.items()]
+    return [part for parts in found if not _clash(parts, taken) for part in parts]
 
 
-def from_numpy(values: AnyArray, is_known: BoolArray | None = None) -> Any:
-    """Return numpy numbers or booleans as an Arrow array, without importing pandas."""
-    letters = np.ascontiguousarray(values)
-    if values.dtype == np.bool_:
-        letters = np.packbits(letters, bitorder="little")
-    known = None
-    if is_known is not None and not is_known.all():
-        known = pa.py_buffer(np.packbits(is_known, bitorder="little"))
-    kind = pa.from_numpy_dtype(values.dtype)
-    return pa.Array.from_buffers(kind, len(values), [known, pa.py_buffer(letters)])
+def _parts(column: str, kind: Any, length_of: Callable[[str], int | None]) -> Iterator[Part]:
+    if kind.id == "struct" and all(_is_number(child) for _, child in kind.children):
+        for field, child in kind.children:
+            sql = f"struct_extract({quoted(column)}, {text_of(field)})"
+            yield Part(column=column, name=f"{column}.{field}", type=str(child), sql=sql)
+    if kind.id in ("list", "array") and _is_number(kind.children[0][1]):
+        length, child = length_of(column) or 0, str(kind.children[0][1])
+        for i in range(length):
+            sql = f"CASE WHEN len({quoted(column)}) = {length} THEN {quoted(column)}[{i + 1}] END"
+            name = f"{column}.{i}" if length > 1 else column
+            yield Part(column=column, name=name, type=child, sql=sql, length=length)
 
 
-def joined(parts: list[Any]) -> Any:
-    """Return the parts of a column as one chunked array."""
-    return pa.chunked_array(parts) if parts else pa.array([], pa.string())
+def _is_number(kind: Any) -> bool:
+    return kind.id.removeprefix("u") in NUMBERS
 
 
-def coded_column(parts: list[Any]) -> Coded:
-    """Return a column from its dictionary-encoded parts; None is one more value if some miss."""
-    if not parts:
-        return Coded(np.empty(0, dtype=object), np.empty(0, dtype=np.int64))
-    chunks = joined(parts).unify_dictionaries().chunks
-    values, has_missing = to_numpy(chunks[0].dictionary), any(part.null_count for part in parts)
-    n_values, kind = len(values), np.min_scalar_type(len(values))
-    if has_missing:
-        values = np.append(values.astype(object), [None])
-    indices = (
-        chunk.indices.fill_null(n_values) if has_missing else chunk.indices for chunk in chunks
-    )
-    codes = [to_numpy(part).astype(kind) for part in indices]
-    return Coded(values, np.concatenate(codes))
+def _clash(parts: list[Part], taken: set[str]) -> bool:
+    names = [part.name.lower() for part in parts]
+    others = [name for name in names if name != parts[0].column.lower()]
+    return len(set(names)) < len(names) or any(name in taken for name in others)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgements:
+    """A column with what a language model says about a case, as one number per class.
+
+    A column ``logprobs`` holds the log probability of each token, ``{"A": -0.1, "B": -2.3}``, a
+    column ``answers`` or ``votes`` holds repeated answers, ``["A", "A", "B"]``. Each class becomes
+    a column, ``logprobs.A`` or ``answers.A``, as do the fields of a struct. The classes are those
+    that occur, but a column may be named although its class does not: whoever certified three
+    classes gets cases in which the model named only two.
+
+    Attributes
+    ----------
+    column : str
+        The name of the column.
+    sql : str
+        The SQL expression for its content as JSON.
+    is_votes : bool
+        Whether it holds repeated answers; else log probabilities of tokens.
+    """
+
+    column: str
+    sql: str
+    is_votes: bool
+
+    @classmethod
+    def among(cls, types: dict[str, str]) -> Iterable[Judgements]:
+        """Yield the columns that may hold judgements, by their names and DuckDB types."""
+        for column, kind in list(types.items()):  # columns are added meanwhile
+            is_votes = column.lower() in VOTES
+            if kind == "VARCHAR" and column.lower() in (*TOKENS, *VOTES):
+                yield cls(column=column, sql=quoted(column), is_votes=is_votes)
+            if kind == "VARCHAR[]" and is_votes:
+                yield cls(column=column, sql=f"to_json({quoted(column)})", is_votes=True)
+
+    def classes(self, connection: Any, table: str, parameters: dict[str, Any]) -> list[str]:
+        """Return the classes that occur; none if the column holds anything but judgements."""
+        kind, names = "OBJECT", f"json_keys({self.sql})"
+        if self.is_votes:
+            kind, names = "ARRAY", self._answers
+        fits = f"CASE WHEN json_valid({self.sql}) THEN json_type({self.sql}) = '{kind}' END"
+        rows = f"FROM ({table}) WHERE {self.sql} IS NOT NULL"
+        query = f"SELECT bool_and(coalesce({fits}, false)) {rows}"
+        if not connection.execute(query, parameters).fetchone()[0]:
+            return []
+        query = f"SELECT DISTINCT unnest({names}) AS name {rows} ORDER BY name"
+        return [name for (name,) in connection.execute(query, parameters).fetchall() if name]
+
+    def part(self, name: str) -> Part:
+        """Return the column of a class: its share of the answers, or its log probability."""
+        if self.is_votes:
+            own = f"list_filter({self._answers}, lambda answer: answer = {text_of(name)})"
+            number = f"len({own}) / nullif(len({self._answers}), 0)"
+        else:
+            path = text_of(f"$.{json.dumps(name, ensure_ascii=False)}")
+            value = f"TRY_CAST(json_extract_string({self.sql}, {path}) AS DOUBLE)"
+            number = f"CASE WHEN json_exists({self.sql}, {path}) THEN {value} ELSE {UNLISTED} END"
+        sql = f"CASE WHEN {self.sql} IS NOT NULL THEN {number} END"
+        return Part(column=self.column, name=f"{self.column}.{name}", type="DOUBLE", sql=sql)
+
+    @property
+    def _answers(self) -> str:
+        return f"from_json({self.sql}, '[\"VARCHAR\"]')"

@@ -24,7 +24,7 @@ from expertload.cases import Cases, check_weight
 from expertload.evaluation import Evaluation, Members, evaluate
 from expertload.exceptions import FileFormatError, ShapeError
 from expertload.io.columns import Columns, find_column
-from expertload.io.engine import text_of
+from expertload.io.formats import text_of
 from expertload.io.values import Coded, names_from
 
 IDENTIFIERS = ("id", "case_id", "sample_id", "image_id", "identifier", "uid", "uuid")
