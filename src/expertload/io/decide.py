@@ -16,7 +16,7 @@ from expertload._check import check_option
 from expertload._labels import class_key, in_order, is_missing, listed
 from expertload._names import Invalid
 from expertload.exceptions import FileFormatError
-from expertload.io.columns import ColumnNames, Columns, find_named
+from expertload.io.columns import ColumnNames, Columns, Header
 from expertload.io.files import FileOptions
 from expertload.io.frames import open_frame
 from expertload.io.policy_columns import ADDED, Policy, has_numbered_groups, policy_columns
@@ -32,7 +32,7 @@ from expertload.io.values import (
 )
 from expertload.io.write import is_parquet, open_writer
 from expertload.monitoring import LoadMonitor
-from expertload.operating_point import CertifiedClasses, CertifiedGroups
+from expertload.operating_point import CertifiedGroups
 from expertload.operating_point.point import confidence_of
 
 CHUNK = 100_000
@@ -135,7 +135,7 @@ def decide_file(
     check_option(invalid, get_args(Invalid), "invalid")
     source = open_source(path, options, progress)
     source.offer(name for name in policy.origin.probability_columns or () if name is not None)
-    columns = _columns(policy, source.columns, names, source.where)
+    columns = policy_columns(source.header, policy, names or ColumnNames())
     if names is None or names.classes is None:
         columns = _as_listed(source, policy, columns)
     columns = replace(columns, is_half=not source.halves.isdisjoint(columns.probabilities))
@@ -172,21 +172,6 @@ def _counted(answers: Batch) -> dict[str, int]:
         "invalid": answers["confidence"].null_count,
         "why": n_cases - why.null_count,
     }
-
-
-def _columns(
-    policy: Policy, available: Sequence[str], names: ColumnNames | None, where: str
-) -> Columns:
-    """Find the columns of a policy; promises about answers need probabilities."""
-    by_group = isinstance(policy, CertifiedGroups)
-    given = names or ColumnNames()
-    columns = policy_columns(available, policy.origin, given, where, by_group=by_group)
-    if isinstance(policy, CertifiedClasses) and not columns.probabilities:
-        raise FileFormatError(
-            f"The policy has a threshold for each answer, but {where} has no probabilities "
-            "to tell the answers. Hint: name their columns (--probabilities)."
-        )
-    return columns
 
 
 class _Drawn:
@@ -336,7 +321,7 @@ def _kept(source: Source, name: str) -> str:
         raise FileFormatError(
             f"The column '{name}' cannot be kept: decisions already have a column of that name."
         )
-    return find_named([*source.columns, *sorted(source.nested)], name, source.where)
+    return Header([*source.columns, *sorted(source.nested)], source.where).named(name)
 
 
 # ------------------------------------------------------------------ frames
@@ -384,10 +369,11 @@ def decide_frame(
     """
     opened = open_frame(frame)
     schema = opened.collect_schema()
-    columns = _columns(policy, list(schema), names, "the frame")
+    header = Header(list(schema), "the frame")
+    columns = policy_columns(header, policy, names or ColumnNames())
     own = () if columns.confidence is None else (columns.confidence,)
     kept = [name for name in schema if name not in own or name != "confidence"]
-    kept = kept if keep is None else [find_named(list(schema), name, "the frame") for name in keep]
+    kept = kept if keep is None else [header.named(name) for name in keep]
     for name in kept:
         if name in ADDED:
             raise FileFormatError(

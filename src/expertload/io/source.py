@@ -18,6 +18,7 @@ from typing import Any
 from expertload._names import TOKENS, VOTES
 from expertload._typing import AnyArray
 from expertload.exceptions import FileFormatError
+from expertload.io.columns import Header
 from expertload.io.files import (
     Archive,
     FileOptions,
@@ -194,6 +195,11 @@ class Source:
                 part = self._judged[column].part(of)
                 self._parts[part.name], self.types[part.name] = part, part.type
                 self.columns.append(part.name)
+
+    @property
+    def header(self) -> Header:
+        """The columns, to find those that have a role."""
+        return Header(self.columns, self.where)
 
     def classes_of(self, n_columns: int) -> tuple[str, ...] | None:
         """Return the classes of a matrix, if the file lists as many beside it."""

@@ -8,15 +8,10 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from expertload._check import check_option
 from expertload.exceptions import ParameterError
-from expertload.io.columns import ColumnNames
-from expertload.io.policy_columns import (
-    ADDED,
-    Policy,
-    has_numbered_groups,
-    policy_columns,
-)
+from expertload.io.columns import ColumnNames, Header
+from expertload.io.policy_columns import ADDED, Policy, has_numbered_groups, policy_columns
 from expertload.io.rule import LARGEST, Rule, check_decidable
-from expertload.operating_point import CertifiedGroups, Origin
+from expertload.operating_point import Origin
 
 Dialect = Literal["bigquery", "duckdb", "postgres", "snowflake", "spark"]
 
@@ -83,11 +78,13 @@ def policy_sql(
     check_option(dialect, get_args(Dialect), "dialect")
     for name in keep:
         if name in ADDED:
-            wanted = f"The column '{name}' cannot be kept: decisions have a column of that name."
-            raise ParameterError(f"{wanted} Hint: rename it in the table.")
-    by_group, given = isinstance(policy, CertifiedGroups), names or ColumnNames()
-    available = _columns_of(policy.origin, given)
-    columns = policy_columns(available, policy.origin, given, "the table", by_group=by_group)
+            raise ParameterError(
+                f"The column '{name}' cannot be kept: decisions have a column of that name. Hint: "
+                "rename it in the table."
+            )
+    given = names or ColumnNames()
+    header = Header(_columns_of(policy.origin, given), "the table")
+    columns = policy_columns(header, policy, given)
     check_decidable(policy, columns, "the table")
     say = InSQL(SPELLINGS[dialect])
     by_text = not has_numbered_groups(policy)

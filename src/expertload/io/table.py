@@ -8,8 +8,7 @@ each of two models must not be counted twice.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,72 +16,29 @@ import numpy as np
 
 from expertload._label_arrays import number_clusters
 from expertload._labels import listed
-from expertload._names import MODELS
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.calibrators import ConfidenceScore
 from expertload.cases import Cases, check_weight
 from expertload.evaluation import Evaluation, Members, evaluate
 from expertload.exceptions import FileFormatError, ShapeError
-from expertload.io.columns import Columns, find_column
+from expertload.io.columns import CLUSTERS, Columns, Identity
 from expertload.io.formats import text_of
 from expertload.io.values import Coded, names_from
 
-IDENTIFIERS = ("id", "case_id", "sample_id", "image_id", "identifier", "uid", "uuid")
-SPLITS = ("split", "subset")
 TRAINED = ("train", "training")
-# If these repeat, cases are not independent, even if the user did not say so.
-CLUSTERS = (
-    *("patient", "patient_id", "subject", "subject_id"),
-    *("participant_id", "person_id", "visit_id", "document_id"),
-)
-# Other columns that may name who a case belongs to: customer_id, Kundennr, case_no, memberNo.
-NUMBERED = re.compile(
-    r"(?i:(?:^|[_\-. ])(?:id|no|nr|num|number|nummer|key)\.?$|nr$|nummer$)|[a-z](?:Id|ID|Nr|No)$"
-)
-BELONGS_TO = re.compile(
-    r"patient|subject|participant|person|visit|document|customer|client|member|household|account"
-    r"|user|kunde|mandant",
-    re.IGNORECASE,
-)
 # With fewer distinct values, such a column names devices or sites, and not who is concerned.
 FEWEST_CLUSTERS = 20
+# What a row lacks, and what to do about it.
+NAMELESS = {
+    "identifier": ("case", "give every case its own identifier"),
+    "cluster": ("cluster", "give a case without a cluster its own cluster name"),
+    "group": ("group", "give cases without a group a group name such as 'unknown'"),
+}
 # The fields with one value per case.
 ROW_WISE = (
     *("place", "y_proba", "target", "correct", "confidence", "weight"),
     *("identifiers", "models", "clusters", "expert_answers"),
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Identity:
-    """The columns that identify the case and the model of a row.
-
-    Attributes
-    ----------
-    identifier : str, optional
-        The column that identifies a case. Found by its name (id, case_id, sample_id, image_id,
-        identifier, uid or uuid) if none is given; ``"none"`` if such a column means something else.
-    model : str, optional
-        The column that names the model, if a file has several; ``"none"`` if a column of that
-        name means something else.
-    cluster : str, optional
-        The column whose value is the same for cases that belong together, such as patient. If
-        none is given, columns with a usual name are checked for repeats, to warn of them;
-        ``"none"`` turns this off.
-    expert : str, optional
-        The column with what an expert alone answered, empty where nobody read a case.
-    """
-
-    identifier: str | None = None
-    model: str | None = None
-    cluster: str | None = None
-    expert: str | None = None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns to read."""
-        names = (self.identifier, self.model, self.cluster, self.expert)
-        return tuple(name for name in names if name is not None)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -260,7 +216,7 @@ class PredictionsTable:
             )
         groups = self.groups if options.get("certify_groups") else None
         if groups is not None:
-            check_groups_named(groups, str(self.columns.group), self.where)
+            check_named(groups, "group", str(self.columns.group), self.where)
         cases = self._cases(groups)
         if score is not None:
             ranked_by = score.confidence(np.asarray(self.y_proba))
@@ -355,42 +311,6 @@ def _matched(a: tuple[str, PredictionsTable], b: tuple[str, PredictionsTable]) -
 # ------------------------------------------------------------------ which rows are which cases
 
 
-def find_identity(
-    available: Sequence[str], wanted: Identity, taken: Collection[str], where: str
-) -> Identity:
-    """Return the columns that identify rows; columns already used for another role are skipped."""
-    identifier = _find(available, IDENTIFIERS, wanted.identifier, taken, where)
-    model = _find(available, MODELS, wanted.model, taken, where)
-    cluster = _find(available, CLUSTERS, wanted.cluster, taken, where)
-    expert = _find(available, (), wanted.expert, taken, where)
-    if cluster is None and wanted.cluster is None:
-        used = {*taken, identifier, model, expert}
-        cluster = _likely_cluster([column for column in available if column not in used])
-    return Identity(identifier=identifier, model=model, cluster=cluster, expert=expert)
-
-
-def _likely_cluster(available: Sequence[str]) -> str | None:
-    """Return a column named like an identifier, rather of a person or thing than of a case."""
-    likely = [c for c in available if NUMBERED.search(c) or BELONGS_TO.fullmatch(c)]
-    return next((c for c in likely if BELONGS_TO.search(c)), likely[0] if likely else None)
-
-
-def find_split(available: Sequence[str], taken: Collection[str], where: str) -> str | None:
-    """Return a column that names the part of the data, such as train and test; None if none."""
-    return _find(available, SPLITS, None, taken, where)
-
-
-def _find(
-    available: Sequence[str],
-    usual: Sequence[str],
-    wanted: str | None,
-    taken: Collection[str],
-    where: str,
-) -> str | None:
-    free = [name for name in available if wanted is not None or name not in taken]
-    return find_column(free, usual, wanted, where)
-
-
 def check_one_model(models: AnyArray, column: str, where: str) -> None:
     """Refuse a file with several models, unless the user named the model column."""
     names = sorted({str(value) for value in models.tolist()})
@@ -418,40 +338,25 @@ def check_not_trained(parts: AnyArray, column: str, where: str) -> None:
         )
 
 
-def known_identifiers(
-    values: AnyArray, column: str, where: str, *, is_named: bool
-) -> AnyArray | None:
-    """Return identifiers; None if the user did not name the column and some are missing."""
-    if is_named:
-        hint = "give every case its own identifier"
-        _check_named(values, f"The column '{column}' of {where} identifies no case", hint)
-        return values
-    return None if _missing(values) else values
-
-
 def known_clusters(values: AnyArray, column: str, where: str) -> AnyArray:
     """Return the cluster of each case as text; refuse missing clusters."""
-    hint = "give a case without a cluster its own cluster name"
-    _check_named(values, f"The column '{column}' of {where} names no cluster", hint)
+    check_named(values, "cluster", column, where)
     return as_text(values)
 
 
-def check_groups_named(values: AnyArray, column: str, where: str) -> None:
-    """Refuse missing groups, which cannot be certified."""
-    hint = "give cases without a group a group name such as 'unknown'"
-    _check_named(values, f"The column '{column}' of {where} names no group", hint)
+def check_named(values: AnyArray, role: str, column: str, where: str) -> None:
+    """Refuse missing names of cases, clusters or groups."""
+    missing = _missing(values)
+    if missing:
+        says, hint = NAMELESS[role]
+        raise FileFormatError(
+            f"The column '{column}' of {where} names no {says} in row {missing[0] + 1}, and in "
+            f"{len(missing)} row(s) in total. Hint: {hint}."
+        )
 
 
 def _missing(values: AnyArray) -> list[int]:
     return [i for i, v in enumerate(values) if v is None] if values.dtype.kind == "O" else []
-
-
-def _check_named(values: AnyArray, says: str, hint: str) -> None:
-    missing = _missing(values)
-    if missing:
-        raise FileFormatError(
-            f"{says} in row {missing[0] + 1}, and in {len(missing)} row(s) in total. Hint: {hint}."
-        )
 
 
 def check_distinct(values: AnyArray, column: str, where: str) -> None:
