@@ -131,8 +131,8 @@ def _cases(
     if roles["key"] is None or not numbers:
         raise FileFormatError(
             f"{header.where} cannot be sent: a case needs a key (the column id), and the "
-            "probabilities of at least two classes, or a confidence with a prediction. Hint: name the "
-            "columns with --id and --probabilities, or --confidence and --prediction."
+            "probabilities of at least two classes, or a confidence with a prediction. Hint: "
+            "name the columns with --id and --probabilities, or --confidence and --prediction."
         )
     taken = {role: name for role, name in roles.items() if name is not None}
     if len(numbers) > 1:

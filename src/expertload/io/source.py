@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import duckdb
+
+from expertload._check import check_count, parameter_error
 from expertload._names import TOKENS, VOTES
 from expertload._typing import AnyArray
 from expertload.exceptions import FileFormatError
@@ -86,30 +92,91 @@ def open_source(
     return Source(file, options, progress)
 
 
-def scan(paths: list[str], options: FileOptions, settings: Mapping[str, str]) -> Any:
-    """Return files as one DuckDB relation, which is read only when it is used."""
+def scan_file(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    options: FileOptions | None = None,
+    memory_limit: str | None = None,
+    temp_directory: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
+) -> Any:
+    r"""Open Parquet, CSV or JSON files as a DuckDB relation, without loading them into memory.
+
+    Parameters
+    ----------
+    path : path-like, or sequence of them
+        A file, a pattern such as ``"predictions/*.parquet"``, a folder of Parquet files, or
+        several of these.
+    options : FileOptions, optional
+        How to open the files: a format, a delimiter, an encoding, a query.
+    memory_limit : str, optional
+        The memory that DuckDB may use, such as ``"1GB"``; beyond it, DuckDB works on disk. Its
+        default is most of the machine's memory.
+    temp_directory : path-like, optional
+        The folder for work on disk; by default a folder for temporary files of the system. It is
+        emptied afterwards.
+    threads : int, optional
+        The number of cores that DuckDB may use; all by default.
+
+    Returns
+    -------
+    duckdb.DuckDBPyRelation
+        A frame for `tally_frame` and `tally_groups`. The columns of CSV and JSON are text, as
+        written; `tally_frame` converts those it needs to numbers. Rows come in any order, which
+        saves memory: if you need an order, also read an identifier.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from expertload.io import scan_file, tally_frame
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "predictions.csv"
+    ...     _ = path.write_text("confidence,correct\n0.9,true\n0.6,false\n")
+    ...     print(tally_frame(scan_file(path)).accuracy)
+    0.5
+    """
+    paths = [os.fspath(one) for one in ([path] if isinstance(path, str | os.PathLike) else path)]
+    if not paths:
+        raise parameter_error("path", "must name a file", "none")
+    # DuckDB creates the folder for work on disk when needed, and removes it.
+    work = temp_directory or Path(tempfile.gettempdir()) / f"expertload-{uuid4().hex}"
+    settings = {"preserve_insertion_order": "false", "temp_directory": os.fspath(work)}
+    if memory_limit is not None:
+        settings["memory_limit"] = memory_limit
+    if threads is not None:
+        settings["threads"] = str(check_count(threads, "threads"))
+    options = options or FileOptions()
+    files = _scannable(paths, options)
+    try:
+        connection = connect(settings)
+    except duckdb.Error as error:
+        got, hint = repr(memory_limit), "pass, for example, '1GB'"
+        raise parameter_error("memory_limit", "must be a size", got, hint) from error
+    reader = reader_of(connection, files, options)
+    every = [one for file in files for one in file.paths]
+    with explained_errors(files[0].where, f"read as {files[0].kind}", every):
+        if options.query is None:
+            return reader.relation(connection)
+        query = check_query(options.query, files[0].where)
+        reader.relation(connection).to_view("file")
+        lock(connection, every)
+        return connection.sql(query)
+
+
+def _scannable(paths: list[str], options: FileOptions) -> list[OpenedFile]:
+    """Find files that can stay on disk; refuse others."""
     files = resolve_files(paths, options)
-    kind, where = files[0].kind, files[0].where
-    if kind in ("npz", "database"):
+    if files[0].kind in ("npz", "database"):
         raise FileFormatError(
-            f"{where} cannot be scanned. Hint: scan_file takes .csv, .tsv, .parquet, .jsonl and "
-            ".json; read_predictions takes the other formats."
+            f"{files[0].where} cannot be scanned. Hint: scan_file takes .csv, .tsv, .parquet, "
+            ".jsonl and .json; read_predictions takes the other formats."
         )
     if options.decimal != ".":
         raise FileFormatError(
             "scan_file keeps text as written, so it does not support decimal commas. Hint: convert "
             "the numeric columns in a query, for example with replace(p_cat, ',', '.')."
         )
-    connection = connect(settings)
-    reader = reader_of(connection, files, options)
-    paths_of_all = [path for file in files for path in file.paths]
-    with explained_errors(where, f"read as {kind}", paths_of_all):
-        if options.query is None:
-            return reader.relation(connection)
-        query = check_query(options.query, where)
-        reader.relation(connection).to_view("file")
-        lock(connection, paths_of_all)
-        return connection.sql(query)
+    return files
 
 
 class Source:
