@@ -19,18 +19,19 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 
 from expertload._check import check_option, parameter_error
 from expertload._names import CLASS_LISTS, MATRICES, MODELS
 from expertload._typing import AnyArray
-from expertload.exceptions import DataNotFoundError, FileFormatError
+from expertload.exceptions import DataNotFoundError, ExpertLoadError, FileFormatError
 
 FORMATS = ("csv", "tsv", "parquet", "jsonl", "json", "npz")
 STANDARD_INPUT = "-"
@@ -47,7 +48,7 @@ WELCOME = (
     "has another ending, name the format (--format)."
 )
 Head = tuple[tuple[int, ...], Any]  # the shape of an array, and its type
-# The errors that numpy and zipfile raise for damaged archives.
+# The errors that numpy and zipfile raise for damaged archives, and some of DuckDB's.
 DAMAGE = (
     *(ValueError, OSError, EOFError, KeyError, SyntaxError, TypeError, MemoryError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error),
@@ -95,11 +96,10 @@ class FileOptions:
             r'[^"\r\nA-Za-z0-9]', self.delimiter, re.ASCII
         ):
             wanted = "must be one character that is not a quote, a letter, a digit or a line end"
-            raise parameter_error(
-                "delimiter", wanted, repr(self.delimiter), "pass ';', for instance"
-            )
-        if self.encoding is not None:
-            _check_encoding(self.encoding)
+            raise parameter_error("delimiter", wanted, repr(self.delimiter), "pass ';', say")
+        if self.encoding is not None and not _is_encoding(self.encoding):
+            wanted, hint = "must name an encoding that Python knows", "latin-1 and cp1252 are usual"
+            raise parameter_error("encoding", wanted, repr(self.encoding), hint)
 
     @property
     def is_utf8(self) -> bool:
@@ -107,17 +107,11 @@ class FileOptions:
         return self.encoding is None or codecs.lookup(self.encoding).name in ("utf-8", "ascii")
 
 
-def _check_encoding(encoding: str) -> None:
+def _is_encoding(name: str) -> bool:
     try:
-        is_text = codecs.lookup(encoding)._is_text_encoding
+        return codecs.lookup(name)._is_text_encoding
     except LookupError:
-        is_text = False
-    if not is_text:
-        wanted, hint = (
-            "must name an encoding that Python knows",
-            "latin-1, cp1252 and utf-16 are usual",
-        )
-        raise parameter_error("encoding", wanted, repr(encoding), hint)
+        return False
 
 
 # ------------------------------------------------------------------ which files, of which format
@@ -367,7 +361,34 @@ def _own_copy(where: str, kind: str) -> Iterator[Path]:
         ) from error
 
 
-# ------------------------------------------------------------------ npz
+# ------------------------------------------------------------------ errors
+
+
+@contextmanager
+def explained_errors(where: str, what: str, paths: Sequence[Path]) -> Iterator[None]:
+    """Turn an error of DuckDB or numpy into a sentence about the file, without its folder."""
+    try:
+        yield
+    except ExpertLoadError:
+        raise
+    except (duckdb.Error, *DAMAGE) as error:
+        why = first_sentence(error)
+        for path in paths:
+            for spelling in (literally(path), str(path)):
+                why = why.replace(spelling, path.name if len(paths) > 1 else where)
+        raise FileFormatError(f"{where} could not be {what}: {why}") from error
+
+
+def first_sentence(error: BaseException) -> str:
+    """Return the first line of a message, without the error type and further lines."""
+    text = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    text = re.sub(r"^[A-Za-z ]*(Error|Exception): ", "", text.strip())
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def literally(path: Path) -> str:
+    """Escape a path, because DuckDB reads stars and brackets as patterns."""
+    return re.sub(r"([*?\[])", r"[\1]", str(path))
 
 
 def check_distinct_names(
@@ -380,6 +401,9 @@ def check_distinct_names(
         raise FileFormatError(
             f"{where} has more than one column '{repeated}', in upper or lower case. Hint: {hint}."
         )
+
+
+# ------------------------------------------------------------------ npz
 
 
 class Archive:
@@ -401,16 +425,14 @@ class Archive:
         self._where, self._path = file.where, file.paths[0]
         with self._explained_errors(), self._path.open("rb") as opened:
             self._heads = _heads(opened)
-        numbered = {name: _numbered(name, shape) for name, (shape, _) in self._heads.items()}
-        found = [pair for columns in numbered.values() for pair in columns]
+        found = [pair for name, (shape, _) in self._heads.items() for pair in _columns(name, shape)]
         hint = "the columns of a matrix are numbered, p_0, p_1 and so on; give every array a "
         check_distinct_names((name for name, _ in found), self._where, f"{hint}distinct name")
         self._places, self._unpacked = dict(found), dict[str, AnyArray]()
-        self.types = {name: _duckdb_type(self._heads[of][1]) for name, (of, _) in found}
-        matrices = (columns for columns in numbered.values() if len(columns) > 1)
-        self.numbered = frozenset(name for columns in matrices for name, _ in columns)
-        halves = (name for name, (of, _) in found if self._heads[of][1] == np.float16)
-        self.halves = frozenset(halves)
+        kinds = {name: self._heads[of][1] for name, (of, _) in found}
+        self.types = {name: _duckdb_type(kind) for name, kind in kinds.items()}
+        self.numbered = frozenset(name for name, (_, place) in found if place is not None)
+        self.halves = frozenset(name for name, kind in kinds.items() if kind == np.float16)
 
     def column(self, name: str) -> AnyArray:
         """Return a column; its array is unpacked once."""
@@ -448,13 +470,8 @@ class Archive:
             )
         return next(iter(found), None)
 
-    @contextmanager
-    def _explained_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except DAMAGE as error:
-            reason = str(error).splitlines()[0].strip(". ") if str(error) else "it is damaged"
-            raise FileFormatError(f"{self._where} could not be read as npz: {reason}.") from error
+    def _explained_errors(self) -> AbstractContextManager[None]:
+        return explained_errors(self._where, "read as npz", [self._path])
 
 
 def _heads(file: BinaryIO) -> dict[str, Head]:
@@ -499,7 +516,7 @@ def _duckdb_type(kind: Any) -> str:
     return "DOUBLE" if kind.kind in "biufM" else str(kind)
 
 
-def _numbered(name: str, shape: tuple[int, ...]) -> list[tuple[str, tuple[str, int | None]]]:
+def _columns(name: str, shape: tuple[int, ...]) -> list[tuple[str, tuple[str, int | None]]]:
     """Return an array as a column, or a matrix as several: their names, and where they are."""
     if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
         return [(name, (name, None))]

@@ -16,8 +16,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,8 +27,15 @@ import pyarrow.parquet as pq
 
 from expertload._check import EXACT, EXACT_HINT, EXACT_ONLY
 from expertload._names import MISSING
-from expertload.exceptions import ExpertLoadError, FileFormatError
-from expertload.io.files import FileOptions, OpenedFile, check_distinct_names
+from expertload.exceptions import FileFormatError
+from expertload.io.files import (
+    FileOptions,
+    OpenedFile,
+    check_distinct_names,
+    explained_errors,
+    first_sentence,
+    literally,
+)
 
 # Extensions that are not built in are neither downloaded nor loaded. Content of files is not kept:
 # a file that was replaced is read again, whatever its size and time.
@@ -78,7 +84,7 @@ def check_query(query: str, where: str) -> str:
         statements = duckdb.extract_statements(query)
     except duckdb.Error as error:
         raise FileFormatError(
-            f"The query of {where} could not be read: {_first_sentence(error)}"
+            f"The query of {where} could not be read: {first_sentence(error)}"
         ) from error
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise FileFormatError(
@@ -86,28 +92,6 @@ def check_query(query: str, where: str) -> str:
             f"{', '.join(str(s.type).rpartition('.')[2] for s in statements) or 'none'}."
         )
     return str(statements[0].query).strip().rstrip(";")
-
-
-@contextmanager
-def explained_errors(where: str, what: str, paths: Sequence[Path]) -> Iterator[None]:
-    """Turn a DuckDB error into a sentence about the file, without the path of its folder."""
-    try:
-        yield
-    except ExpertLoadError:
-        raise
-    except (duckdb.Error, ValueError, RuntimeError, OSError, MemoryError) as error:
-        why = _first_sentence(error)
-        for path in paths:
-            for spelling in (_literally(path), str(path)):
-                why = why.replace(spelling, path.name if len(paths) > 1 else where)
-        raise FileFormatError(f"{where} could not be {what}: {why}") from error
-
-
-def _first_sentence(error: BaseException) -> str:
-    """Return the first line of a DuckDB message, without the error type and further lines."""
-    text = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    text = re.sub(r"^[A-Za-z ]*(Error|Exception): ", "", text.strip())
-    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _quiet(connection: Any) -> Any:
@@ -136,12 +120,7 @@ def text_of(value: str) -> str:
 
 def literal_paths(paths: Sequence[Path]) -> str:
     """Return an SQL list of paths, each of which matches exactly one file."""
-    return "[" + ", ".join(text_of(_literally(path)) for path in paths) + "]"
-
-
-def _literally(path: Path) -> str:
-    """Escape a path, because DuckDB reads stars and brackets as patterns."""
-    return re.sub(r"([*?\[])", r"[\1]", str(path))
+    return "[" + ", ".join(text_of(literally(path)) for path in paths) + "]"
 
 
 def number_in_text(column: str, decimal: str = ".") -> str:

@@ -30,6 +30,7 @@ from expertload.io.files import (
     FileOptions,
     OpenedFile,
     check_distinct_names,
+    explained_errors,
     resolve_file,
     resolve_files,
 )
@@ -39,7 +40,6 @@ from expertload.io.formats import (
     connect,
     connect_to,
     exact_number,
-    explained_errors,
     lock,
     number_in_text,
     quoted,
