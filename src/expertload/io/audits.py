@@ -14,7 +14,7 @@ from scipy.special import gammaln
 
 from expertload._check import EXACT, check_fraction, message
 from expertload._labels import is_missing, same_spelling
-from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray
+from expertload._typing import AnyArray, BoolArray, FloatArray
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.io.columns import Header
 from expertload.io.files import FileOptions
@@ -115,18 +115,15 @@ class AuditTable:
         rows = np.flatnonzero(concerned)
         if not len(rows):
             raise FileFormatError(f"{self.where} holds no cases that {promise} is about.")
+        share, when = self.inclusion_probability, self.decided_at
         return replace(
             self,
             correct=kept[rows],
-            inclusion_probability=_picked(self.inclusion_probability, rows),
-            decided_at=_picked(self.decided_at, rows),
+            inclusion_probability=None if share is None else share[rows],
+            decided_at=None if when is None else when[rows],
             key=None if self.key is None else [self.key[row] for row in rows],
             answers=None,
         )
-
-
-def _picked(column: AnyArray | None, rows: IntArray) -> AnyArray | None:
-    return None if column is None else column[rows]
 
 
 def read_audits(
@@ -173,7 +170,8 @@ def read_audits(
     taken = [name for role in CONVENTIONS if (name := getattr(columns, role)) is not None]
     accepted = source.header.same("accepted")
     names_of_all = taken if accepted is None else [*dict.fromkeys([*taken, accepted])]
-    table = source.read(names_of_all, [name for name in [columns.inclusion_probability] if name])
+    share = columns.inclusion_probability
+    table = source.read(names_of_all, [] if share is None else [share])
     if columns.correct and is_graded(table[columns.correct]):  # the opener reads numbers in text
         table |= source.read([columns.correct], [columns.correct])
     if not len(table[taken[0]]):
@@ -191,7 +189,9 @@ def read_audits(
         columns=columns,
         answers=answers,
         correct=_correct(table, columns, source.where) if answers is None else np.zeros(0),
-        inclusion_probability=_numbers(table, columns.inclusion_probability, source.where),
+        inclusion_probability=None
+        if share is None
+        else numbers_from(table[share], share, source.where),
         decided_at=_moments(table, columns.decided_at),
         key=_keys(table, columns.key, source.where),
     )
@@ -430,7 +430,10 @@ def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
     if columns.correct is not None:
         if present.any():
             given = np.array(answers, dtype=object)[present]
-            grades[present] = grades_from(_as_it_was(table[column], given), column, where)
+            own = table[column].dtype
+            grades[present] = grades_from(
+                given.astype(own) if own.kind in "biuf" else given, column, where
+            )
         return grades
     decided = _blank_as_none(table[columns.decided or ""])
     if None in decided:
@@ -444,17 +447,8 @@ def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
     return grades
 
 
-def _as_it_was(column: AnyArray, given: AnyArray) -> AnyArray:
-    """Return the values that are not missing, in the column's type if it is numeric."""
-    return given.astype(column.dtype) if column.dtype.kind in "biuf" else given
-
-
 def _blank_as_none(values: AnyArray) -> list[Any]:
     return [None if is_missing(v) or not str(v).strip() else v for v in values.tolist()]
-
-
-def _numbers(table: Table, name: str | None, where: str) -> FloatArray | None:
-    return None if name is None else numbers_from(table[name], name, where)
 
 
 def _moments(table: Table, name: str | None) -> AnyArray | None:

@@ -319,8 +319,8 @@ def find_columns(
     prediction = header.role("prediction", names.prediction)
     if confidence and label and prediction:
         _check_apart("label", label, "prediction", prediction, header)
-        only = {role: _only(header, names, role) for role in ("label", "prediction")}
-        return replace(found, confidence=confidence, **only)
+        label, prediction = _only(header, names, "label"), _only(header, names, "prediction")
+        return replace(found, label=label, confidence=confidence, prediction=prediction)
     if label and not any(other) and names.classes is None:
         free = [name for name in header.names if name not in (label, found.group, found.weight)]
         picked = named_after(free, values_of(label))

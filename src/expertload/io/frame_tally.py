@@ -304,10 +304,10 @@ def _table_from(archive: Any) -> FrameTally:
     counts = json.loads(str(archive["counts"])) if "counts" in archive else {}
     bits, labels = int(header[1]), counts.get("labels")
     table = FrameTally(
-        *(archive[name] for name in ARRAYS),
-        None if bits == NO_BITS else bits,
-        bool(counts.get("is_counted")),
-        None if labels is None else tuple(labels),
+        **{name: archive[name] for name in ARRAYS},
+        bits=None if bits == NO_BITS else bits,
+        is_counted=bool(counts.get("is_counted")),
+        labels=None if labels is None else tuple(labels),
     )
     if not _is_sound(table):
         raise ValueError("rows that cannot belong to a table")

@@ -131,11 +131,8 @@ class PredictionsTable:
     @property
     def groups(self) -> AnyArray | None:
         """The group of each case as text; None for missing groups."""
-        return (
-            None
-            if self.group_codes is None
-            else names_from(self.group_codes.values)[self.group_codes.codes]
-        )
+        coded = self.group_codes
+        return None if coded is None else names_from(coded.values)[coded.codes]
 
     @property
     def cases(self) -> Cases:
@@ -177,21 +174,16 @@ class PredictionsTable:
 
     def by_model(self) -> dict[str, PredictionsTable]:
         """Return the rows of each model, if the file has a model column."""
-        column = self.identity.model
+        column, parts = self.identity.model, dict[str, PredictionsTable]()
         if self.models is None or column is None:
             return {self.where: self}
-        parts = {
-            name: replace(self.take(rows), identity=replace(self.identity, model=None))
-            for name, rows in split_rows(self.models, column, self.where).items()
-        }
-        for name, part in parts.items():
-            part.check_distinct(f"{self.where} ({name})")
+        own = replace(self, identity=replace(self.identity, model=None))
+        for name, rows in split_rows(self.models, column, self.where).items():
+            parts[name] = part = own.take(rows)
+            if part.identifiers is not None:
+                of = f"{self.where} ({name})"
+                check_distinct(part.identifiers, str(part.identity.identifier), of)
         return parts
-
-    def check_distinct(self, where: str) -> None:
-        """Refuse a file in which an identifier occurs more than once."""
-        if self.identifiers is not None and self.identity.identifier is not None:
-            check_distinct(self.identifiers, self.identity.identifier, where)
 
     def evaluate(self, *, score: ConfidenceScore | None = None, **options: Any) -> Evaluation:
         """Evaluate the predictions.
@@ -204,33 +196,30 @@ class PredictionsTable:
             ``target_accuracy``, ``confidence_level``, ``method``, ``certify_groups``, ``promises``
             and ``cluster_promise``, as in `expertload.evaluation.evaluate`.
         """
-        if options.get("certify_groups") and self.columns.group in self._answers():
-            raise FileFormatError(
-                f"Groups that are certified must be known of new cases, and '{self.columns.group}' "
-                f"of {self.where} is what they are asked for. Hint: name another column (--group)."
-            )
-        if options.get("certify_groups") and self.group_codes is None:
+        cases = self._cases(self._certified_groups() if options.get("certify_groups") else None)
+        if score is not None:
+            ranked_by = score.confidence(np.asarray(self.y_proba))
+            cases = replace(cases, confidence=ranked_by, is_ranked_by_probability=False)
+        coded = self.group_codes
+        members = coded and Members.from_codes(names_from(coded.values), coded.codes)
+        found = evaluate(cases, members=members, **options)
+        return self._named(replace(found, target=self.target), score)
+
+    def _certified_groups(self) -> AnyArray:
+        """Return the group of each case; refuse groups that new cases will not have."""
+        column, groups = self.columns.group, self.groups
+        if column is None or groups is None:
             raise FileFormatError(
                 f"Certifying groups (--certify-groups) needs a column of groups. {self.where} has "
                 "none called 'group'. Hint: name the column (--group)."
             )
-        groups = self.groups if options.get("certify_groups") else None
-        if groups is not None:
-            check_named(groups, "group", str(self.columns.group), self.where)
-        cases = self._cases(groups)
-        if score is not None:
-            ranked_by = score.confidence(np.asarray(self.y_proba))
-            cases = replace(cases, confidence=ranked_by, is_ranked_by_probability=False)
-        found = evaluate(cases, members=self._members(), **options)
-        return self._named(replace(found, target=self.target), score)
-
-    def _answers(self) -> set[str]:
-        """Return the columns that only the answers to new cases will fill."""
-        return {name for name in (self.columns.label, self.columns.correct) if name is not None}
-
-    def _members(self) -> Members | None:
-        groups = self.group_codes
-        return groups and Members.from_codes(names_from(groups.values), groups.codes)
+        if column in (self.columns.label, self.columns.correct):
+            raise FileFormatError(
+                f"Groups that are certified must be known for new cases, but '{column}' of "
+                f"{self.where} is what they are asked for. Hint: name another column (--group)."
+            )
+        check_named(groups, "group", column, self.where)
+        return groups
 
     def _named(self, found: Evaluation, score: ConfidenceScore | None = None) -> Evaluation:
         """Store the columns in the operating point, to find them in new files."""
@@ -244,15 +233,13 @@ class PredictionsTable:
             confidence_column=self.columns.confidence,
             group_column=None if found.group_certification is None else self.columns.group,
         )
-        groups, targets = found.group_certification, found.target_certification
-        classes = found.class_certification
+        kinds = ("group_certification", "class_certification", "target_certification")
+        several = {name: getattr(found, name) for name in kinds}
         return replace(
             found,
             operating_point=replace(point, origin=origin),
             certification=certification and replace(certification, origin=origin),
-            group_certification=groups and groups.with_origin(origin),
-            class_certification=classes and classes.with_origin(origin),
-            target_certification=targets and targets.with_origin(origin),
+            **{name: one and one.with_origin(origin) for name, one in several.items()},
             identifiers=self.identifiers,
             identified_by=self.identity.identifier,
         )
@@ -286,23 +273,25 @@ def match_cases(tables: Mapping[str, PredictionsTable]) -> dict[str, Predictions
     array([0.7, 0.8])
     """
     columns = {(table.identity.identifier or "").lower() for table in tables.values()}
-    first, *others = tables.items()
-    if len(columns) > 1 or not others:
-        return {name: table if not others else _anonymous(table) for name, table in tables.items()}
-    return {first[0]: first[1], **{other[0]: _matched(first, other) for other in others}}
+    if len(columns) > 1:
+        return {
+            name: replace(
+                table, identity=replace(table.identity, identifier=None), identifiers=None
+            )
+            for name, table in tables.items()
+        }
+    (own, first), *others = tables.items()
+    return {own: first, **{name: _matched(own, first, name, other) for name, other in others}}
 
 
-def _anonymous(table: PredictionsTable) -> PredictionsTable:
-    kept = replace(table.identity, identifier=None)
-    return replace(table, identity=kept, identifiers=None)
-
-
-def _matched(a: tuple[str, PredictionsTable], b: tuple[str, PredictionsTable]) -> PredictionsTable:
-    (_, first), (_, other) = a, b
+def _matched(
+    own: str, first: PredictionsTable, name: str, other: PredictionsTable
+) -> PredictionsTable:
+    """Return the second table in the order of the first."""
     column = other.identity.identifier
     if first.identifiers is None or other.identifiers is None or column is None:
         return other
-    names = (a[0], b[0]) if first.where == other.where else (first.where, other.where)
+    names = (own, name) if first.where == other.where else (first.where, other.where)
     rows = align(first.identifiers, other.identifiers, column, names)
     found = other if rows is None else other.take(rows)
     return replace(found, identifiers=first.identifiers)
