@@ -70,14 +70,6 @@ def connect_to(database: Path) -> Any:
     return duckdb.connect(database, read_only=True, config=config)
 
 
-def lock(connection: Any, paths: Sequence[Path]) -> None:
-    """Restrict a connection to these files, so that no query can read any other."""
-    allowed = ", ".join(text_of(str(path)) for path in paths)
-    connection.execute(f"SET allowed_paths = [{allowed}]")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-
-
 def check_query(query: str, where: str) -> str:
     """Return the query if it is a single SELECT; refuse it otherwise."""
     try:
@@ -183,21 +175,29 @@ class Reader:
     parameters : dict from str to object
         Values for `$name` in the query. DuckDB plans thousands of columns much faster if they are
         a parameter than if they are part of the query text.
-    columns : tuple of str or None
-        The column names, if known without a query; such columns are all text.
+    types : dict from str to str, or None
+        The columns and their DuckDB types, if known without a query.
     n_rows : int or None
         The number of rows that the query must return, if known.
     """
 
     sql: Callable[[Sequence[str] | None], str]
     parameters: dict[str, Any] = field(default_factory=dict)
-    columns: tuple[str, ...] | None = None
+    types: dict[str, str] | None = None
     n_rows: int | None = None
 
     @classmethod
-    def of(cls, table: str) -> Reader:
-        """Return a reader for one table; DuckDB supplies its columns."""
-        return cls(sql=lambda names: f"SELECT * FROM {table}")
+    def of(cls, table: str, types: dict[str, str] | None = None) -> Reader:
+        """Return a reader for one table."""
+        return cls(sql=lambda names: f"SELECT * FROM {table}", types=types)
+
+    def restrict(self, connection: Any, paths: Sequence[Path]) -> None:
+        """Let queries read the view `file`, and no file except these."""
+        self.relation(connection).to_view("file")
+        allowed = ", ".join(text_of(str(path)) for path in paths)
+        connection.execute(f"SET allowed_paths = [{allowed}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
 
     def relation(self, connection: Any, query: str | None = None) -> Any:
         """Return the relation of a query built from `sql`, without running it; all by default."""
@@ -239,8 +239,9 @@ def _csv_reader(files: Sequence[OpenedFile], options: FileOptions) -> Reader:
         named = ", ".join(f"{number[name]} AS {quoted(name)}" for name in wanted)
         return " UNION ALL ".join(f"SELECT {named} FROM {table}" for table in tables)
 
-    types = dict.fromkeys(number.values(), "VARCHAR")
-    return Reader(sql=sql, parameters={"columns": types}, columns=header, n_rows=n_rows)
+    parameters = {"columns": dict.fromkeys(number.values(), "VARCHAR")}
+    types = dict.fromkeys(header, "VARCHAR")
+    return Reader(sql=sql, parameters=parameters, types=types, n_rows=n_rows)
 
 
 def _csv_table(file: OpenedFile, delimiter: str) -> str:

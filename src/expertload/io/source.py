@@ -40,7 +40,6 @@ from expertload.io.formats import (
     connect,
     connect_to,
     exact_number,
-    lock,
     number_in_text,
     quoted,
     reader_of,
@@ -158,8 +157,7 @@ def scan_file(
         if options.query is None:
             return reader.relation(connection)
         query = check_query(options.query, files[0].where)
-        reader.relation(connection).to_view("file")
-        lock(connection, every)
+        reader.restrict(connection, every)
         return connection.sql(query)
 
 
@@ -209,7 +207,7 @@ class Source:
         self.halves = frozenset() if self._archive is None else self._archive.halves
         with self._explained_errors():
             self._connection = connect_to(file.paths[0]) if self._is_database else connect()
-        self._reader = Reader.of("arrays")
+        self._reader = Reader.of("arrays", self._archive and self._archive.types)
         if self._archive is None and not self._is_database:
             self._reader = reader_of(self._connection, [file], options)
         self.n_rows = self._counted() if file.kind == "parquet" else self._reader.n_rows
@@ -224,13 +222,9 @@ class Source:
 
     def _describe(self) -> None:
         """Find the columns and their types; columns of several numbers per case are split."""
-        if self._reader.columns is not None:
-            self.types = dict.fromkeys(self._reader.columns, "VARCHAR")
-            self.columns = list(self.types)
-            return
-        if self._archive is not None:
-            self.types, self.numbered = self._archive.types, self._archive.numbered
-            self.columns = list(self.types)
+        if self._reader.types is not None:
+            self.types, self.columns = self._reader.types, list(self._reader.types)
+            self.numbered = frozenset() if self._archive is None else self._archive.numbered
             return
         with self._explained_errors():
             found = self._reader.relation(self._connection)
@@ -409,8 +403,7 @@ class Source:
                 # checked now, because the number of rows of the query is not known in advance
                 self._check_rows(self._counted())
             with self._explained_errors():
-                self._reader.relation(self._connection).to_view("file")
-                lock(self._connection, self._file.paths)
+                self._reader.restrict(self._connection, self._file.paths)
         with self._explained_errors():  # DuckDB would rename a repeated column
             check_distinct_names(self._connection.sql(query).columns, f"The query of {self.where}")
         self.n_rows = None
