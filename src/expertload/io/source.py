@@ -207,7 +207,7 @@ class Source:
         self.halves = frozenset() if self._archive is None else self._archive.halves
         with self._explained_errors():
             self._connection = connect_to(file.paths[0]) if self._is_database else connect()
-        self._reader = Reader.of("arrays", self._archive and self._archive.types)
+        self._reader = Reader.of("arrays", None if self._archive is None else self._archive.types)
         if self._archive is None and not self._is_database:
             self._reader = reader_of(self._connection, [file], options)
         self.n_rows = self._counted() if file.kind == "parquet" else self._reader.n_rows
