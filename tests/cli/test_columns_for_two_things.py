@@ -144,7 +144,7 @@ def test_the_label_may_be_the_group_but_is_not_known_of_new_cases(evaluate, refu
     groups = json.loads(result.stdout)["models"][0]["groups"]
     assert {group["name"] for group in groups} == {"cat", "dog"}
     said = refusal(FRAME, "--group", "label", "--certify-groups")
-    assert "must be known of new cases" in said
+    assert "must be known for new cases" in said
 
 
 def test_a_seed_is_not_negative(evaluate, refusal):

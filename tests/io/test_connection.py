@@ -7,8 +7,8 @@ import os
 import duckdb
 import pytest
 
-from expertload.io import engine
-from expertload.io.engine import connect
+from expertload.io import formats
+from expertload.io.formats import connect
 from expertload.io.source import open_source
 
 
@@ -37,7 +37,7 @@ def test_no_bar_is_drawn():
 def test_a_bar_is_turned_off(before):
     opened = duckdb.connect()
     opened.execute(f"SET enable_progress_bar = {before}")
-    assert not is_shown(engine._quiet(opened))
+    assert not is_shown(formats._quiet(opened))
 
 
 def test_a_new_connection_has_nothing_unfinished():
@@ -46,7 +46,7 @@ def test_a_new_connection_has_nothing_unfinished():
 
 def test_a_notebook_without_widgets_can_open_files():
     opened = InANotebook()
-    assert engine._quiet(opened) is opened
+    assert formats._quiet(opened) is opened
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])

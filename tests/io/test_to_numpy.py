@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expertload.io.source import open_source, to_numpy
+from expertload.io.source import open_source
+from expertload.io.values import to_numpy
 
 NUMBERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 TYPES = [pa.type_for_alias(name) for name in (*NUMBERS, "float", "double")]

@@ -111,29 +111,28 @@ def _cases(
 ) -> Iterator[dict[str, Any]]:
     """Yield each row of a file as a case."""
     from expertload.exceptions import FileFormatError
-    from expertload.io.columns import find_column, find_named, find_probabilities, find_role
+    from expertload.io.columns import IDENTIFIERS, find_probabilities
     from expertload.io.source import open_source
-    from expertload.io.table import IDENTIFIERS
 
     source = open_source(file, opening)
-    where, available = source.where, source.columns
-    picked = find_probabilities(available, names, where)
+    header = source.header
+    picked = find_probabilities(header, names)
     roles = {
-        "key": find_column(available, IDENTIFIERS, identity.identifier, where),
-        "cluster": find_column(available, (), identity.cluster, where),
-        "group": find_role(available, "group", names.group, where),
-        "label": find_role(available, "prediction", names.prediction, where),
-        kind: None if seen is None else find_named(available, seen, where),
+        "key": header.find(identity.identifier, IDENTIFIERS),
+        "cluster": header.find(identity.cluster),
+        "group": header.role("group", names.group),
+        "label": header.role("prediction", names.prediction),
+        kind: None if seen is None else header.named(seen),
     }
     numbers = list(picked.columns)
     if len(numbers) < 2:
-        confidence = find_role(available, "confidence", names.confidence, where)
+        confidence = header.role("confidence", names.confidence)
         numbers = [confidence] if confidence and roles["label"] else []
     if roles["key"] is None or not numbers:
         raise FileFormatError(
-            f"{where} cannot be sent: a case needs a key (the column id), and the probabilities "
-            "of at least two classes, or a confidence with a prediction. Hint: name the columns "
-            "with --id and --probabilities, or --confidence and --prediction."
+            f"{header.where} cannot be sent: a case needs a key (the column id), and the "
+            "probabilities of at least two classes, or a confidence with a prediction. Hint: "
+            "name the columns with --id and --probabilities, or --confidence and --prediction."
         )
     taken = {role: name for role, name in roles.items() if name is not None}
     if len(numbers) > 1:

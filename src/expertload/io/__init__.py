@@ -14,14 +14,14 @@ with needs_extra("frames", "expertload.io"):
         plain_key,
         read_audits,
     )
-    from expertload.io.columns import ColumnNames, Columns
-    from expertload.io.decide import DecisionCounts, decide_file, decide_frame
+    from expertload.io.columns import ColumnNames, Columns, Identity
+    from expertload.io.decide import DecisionCounts, decide_file, decide_frame, policy_sql
     from expertload.io.files import FileOptions
     from expertload.io.frame_tally import FrameTally
-    from expertload.io.frames import scan_file, tally_frame, tally_groups
+    from expertload.io.frames import tally_frame, tally_groups
     from expertload.io.read import read_cases, read_predictions, read_readings
-    from expertload.io.sql import policy_sql
-    from expertload.io.table import Identity, PredictionsTable, match_cases
+    from expertload.io.source import scan_file
+    from expertload.io.table import PredictionsTable, match_cases
 
 __all__ = [
     "Answered",

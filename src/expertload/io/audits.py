@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import IO, Any, NamedTuple
 
@@ -15,9 +14,9 @@ from scipy.special import gammaln
 
 from expertload._check import EXACT, check_fraction, message
 from expertload._labels import is_missing, same_spelling
-from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray
+from expertload._typing import AnyArray, BoolArray, FloatArray
 from expertload.exceptions import FileFormatError, ParameterError
-from expertload.io.columns import check_one_column, find_column, find_named, find_same
+from expertload.io.columns import Header
 from expertload.io.files import FileOptions
 from expertload.io.source import Table, open_source
 from expertload.io.table import known_clusters
@@ -116,18 +115,15 @@ class AuditTable:
         rows = np.flatnonzero(concerned)
         if not len(rows):
             raise FileFormatError(f"{self.where} holds no cases that {promise} is about.")
+        share, when = self.inclusion_probability, self.decided_at
         return replace(
             self,
             correct=kept[rows],
-            inclusion_probability=_picked(self.inclusion_probability, rows),
-            decided_at=_picked(self.decided_at, rows),
+            inclusion_probability=None if share is None else share[rows],
+            decided_at=None if when is None else when[rows],
             key=None if self.key is None else [self.key[row] for row in rows],
             answers=None,
         )
-
-
-def _picked(column: AnyArray | None, rows: IntArray) -> AnyArray | None:
-    return None if column is None else column[rows]
 
 
 def read_audits(
@@ -170,11 +166,12 @@ def read_audits(
     ([1.0, 0.0, nan], ['7', '8', '9'])
     """
     source = open_source(path, options)
-    columns = _find(source.columns, names or AuditColumns(), source.where)
+    columns = _find(source.header, names or AuditColumns())
     taken = [name for role in CONVENTIONS if (name := getattr(columns, role)) is not None]
-    accepted = find_same(source.columns, "accepted")
+    accepted = source.header.same("accepted")
     names_of_all = taken if accepted is None else [*dict.fromkeys([*taken, accepted])]
-    table = source.read(names_of_all, [name for name in [columns.inclusion_probability] if name])
+    share = columns.inclusion_probability
+    table = source.read(names_of_all, [] if share is None else [share])
     if columns.correct and is_graded(table[columns.correct]):  # the opener reads numbers in text
         table |= source.read([columns.correct], [columns.correct])
     if not len(table[taken[0]]):
@@ -192,7 +189,9 @@ def read_audits(
         columns=columns,
         answers=answers,
         correct=_correct(table, columns, source.where) if answers is None else np.zeros(0),
-        inclusion_probability=_numbers(table, columns.inclusion_probability, source.where),
+        inclusion_probability=None
+        if share is None
+        else numbers_from(table[share], share, source.where),
         decided_at=_moments(table, columns.decided_at),
         key=_keys(table, columns.key, source.where),
     )
@@ -257,9 +256,9 @@ def draw_audits(
     if share == 0:
         raise ParameterError(message("rate", "must be in (0, 1]", "0"))
     source = open_source(path, options)
-    named = find_column(source.columns, CONVENTIONS["key"], key, source.where)
+    named = source.header.find(key, CONVENTIONS["key"])
     wanted = {"accepted": "accepted", "decided_label": "label", "confidence": "confidence"}
-    found = {name: find_same(source.columns, column) for name, column in wanted.items()}
+    found = {name: source.header.same(column) for name, column in wanted.items()}
     lacking = [wanted[name] for name, column in found.items() if column is None]
     if named is None or lacking:
         raise FileFormatError(
@@ -268,12 +267,12 @@ def draw_audits(
             "identifies a case (expertload decide --keep COLUMN), and name it (--key COLUMN)."
         )
     columns = {"key": named, **{name: str(column) for name, column in found.items()}}
-    when = find_same(source.columns, "decided_at")
+    when = source.header.same("decided_at")
     columns |= {} if when is None else {"decided_at": when}
     kept = [name for name in source.columns if name not in (*columns.values(), "row", "why")]
     columns |= {name: name for name in kept if name not in (*columns, *WRITTEN)}
     if cluster is not None:
-        find_named(source.columns, cluster, source.where)
+        source.header.named(cluster)
         if more_doubtful:
             raise ParameterError("--more-doubtful and --cluster cannot be combined.")
     table = source.read([*columns.values()], [columns["confidence"]])
@@ -362,22 +361,17 @@ def plain_key(key: object) -> str:
     return re.sub(r"^(-?\d+)\.0+$", r"\1", same_spelling(key))
 
 
-def _find(available: Sequence[str], names: AuditColumns, where: str) -> AuditColumns:
-    found = {
-        role: find_column(available, conventions, getattr(names, role), where)
-        for role, conventions in CONVENTIONS.items()
-    }
+def _find(header: Header, names: AuditColumns) -> AuditColumns:
+    where = header.where
+    found = {role: header.find(getattr(names, role), usual) for role, usual in CONVENTIONS.items()}
     pair = names.decided is not None or names.label is not None
     if found["correct"] is not None and not pair:
         found |= {"decided": None, "label": None}
-        if names.correct is None:
-            _check_one(available, "correct", found["correct"], where)
+        _check_one(header, names, "correct", found["correct"])
     elif found["decided"] is not None and found["label"] is not None:
         found["correct"] = None
         for role in ("label", "decided"):
-            column = found[role]
-            if getattr(names, role) is None and column is not None:
-                _check_one(available, role, column, where)
+            _check_one(header, names, role, str(found[role]))
         if found["decided"] == found["label"]:
             raise FileFormatError(
                 f"The column '{found['label']}' of {where} would be both what was decided and what "
@@ -386,16 +380,16 @@ def _find(available: Sequence[str], names: AuditColumns, where: str) -> AuditCol
     else:
         raise FileFormatError(
             f"{where} must show whether each decision was right: a column 'correct', or the "
-            "decision ('decided_label') and the expert's answer ('label'). Got the columns "
-            f"{', '.join(available)}. Hint: name the columns (--correct, or --decided and --label)."
+            f"decision ('decided_label') and the expert's answer ('label'). {header.listed} "
+            "Hint: name the columns (--correct, or --decided and --label)."
         )
     return AuditColumns(**found)
 
 
-def _check_one(available: Sequence[str], role: str, column: str, where: str) -> None:
+def _check_one(header: Header, names: AuditColumns, role: str, column: str) -> None:
     """Refuse two columns that may each have this role: decisions have a `label` as well."""
-    if column.lower() != "decided_label":
-        check_one_column(available, CONVENTIONS[role], column, ROLES[role], f"--{role}", where)
+    if getattr(names, role) is None and column.lower() != "decided_label":
+        header.check_one(CONVENTIONS[role], column, ROLES[role], f"--{role}")
 
 
 def _check_accepted(values: AnyArray, column: str, where: str) -> None:
@@ -436,7 +430,10 @@ def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
     if columns.correct is not None:
         if present.any():
             given = np.array(answers, dtype=object)[present]
-            grades[present] = grades_from(_as_it_was(table[column], given), column, where)
+            own = table[column].dtype
+            grades[present] = grades_from(
+                given.astype(own) if own.kind in "biuf" else given, column, where
+            )
         return grades
     decided = _blank_as_none(table[columns.decided or ""])
     if None in decided:
@@ -450,17 +447,8 @@ def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
     return grades
 
 
-def _as_it_was(column: AnyArray, given: AnyArray) -> AnyArray:
-    """Return the values that are not missing, in the column's type if it is numeric."""
-    return given.astype(column.dtype) if column.dtype.kind in "biuf" else given
-
-
 def _blank_as_none(values: AnyArray) -> list[Any]:
     return [None if is_missing(v) or not str(v).strip() else v for v in values.tolist()]
-
-
-def _numbers(table: Table, name: str | None, where: str) -> FloatArray | None:
-    return None if name is None else numbers_from(table[name], name, where)
 
 
 def _moments(table: Table, name: str | None) -> AnyArray | None:

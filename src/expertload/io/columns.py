@@ -7,12 +7,12 @@ a convention that is silently wrong is worse than no convention.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from expertload._labels import LOGITS, PREFIXES, Wording, class_key, listed
-from expertload._names import MATRICES, VOTES, ReadAs
+from expertload._names import MATRICES, MODELS, VOTES, ReadAs
 from expertload.exceptions import FileFormatError
 
 CONVENTIONS = {
@@ -26,6 +26,23 @@ CONVENTIONS = {
 ROLES = {"label": "The true class", "correct": "Correctness", "prediction": "The prediction"}
 # The numbers of a list or struct are named after the column that holds them.
 PARTS = tuple(f"{name}." for name in (*MATRICES, *VOTES))
+FAMILIES = (*PREFIXES, *PARTS, *LOGITS)
+IDENTIFIERS = ("id", "case_id", "sample_id", "image_id", "identifier", "uid", "uuid")
+SPLITS = ("split", "subset")
+# If these repeat, cases are not independent, even if the user did not say so.
+CLUSTERS = (
+    *("patient", "patient_id", "subject", "subject_id"),
+    *("participant_id", "person_id", "visit_id", "document_id"),
+)
+# Other columns that may name who a case belongs to: customer_id, Kundennr, case_no, memberNo.
+NUMBERED = re.compile(
+    r"(?i:(?:^|[_\-. ])(?:id|no|nr|num|number|nummer|key)\.?$|nr$|nummer$)|[a-z](?:Id|ID|Nr|No)$"
+)
+BELONGS_TO = re.compile(
+    r"patient|subject|participant|person|visit|document|customer|client|member|household|account"
+    r"|user|kunde|mandant",
+    re.IGNORECASE,
+)
 NO_COLUMN = "none"
 HINT = (
     "Hint: name the columns (--label, --probabilities, --logits, --confidence, --correct, "
@@ -114,25 +131,17 @@ class Columns:
     @property
     def all(self) -> tuple[str, ...]:
         """All columns that are used."""
-        single = (self.label, self.confidence, self.correct, self.prediction, self.group)
-        return (*self.probabilities, *(name for name in (*single, self.weight) if name is not None))
+        return (*self.probabilities, *_known(getattr(self, role) for role in CONVENTIONS))
 
     @property
     def numbers(self) -> tuple[str, ...]:
         """The columns that must hold numbers; correctness may also be in words."""
-        single = (self.confidence, self.weight)
-        return (*self.probabilities, *(name for name in single if name is not None))
+        return (*self.probabilities, *_known((self.confidence, self.weight)))
 
     def __str__(self) -> str:
-        parts = {
-            "label": self.label,
-            "probabilities": self._probabilities(),
-            "confidence": self.confidence,
-            "correct": self.correct,
-            "prediction": self.prediction,
-            "group": self.group,
-            "weight": self.weight,
-        }
+        roles = ("label", "probabilities", *(role for role in CONVENTIONS if role != "label"))
+        parts = {role: getattr(self, role) for role in roles}
+        parts["probabilities"] = self._probabilities()
         return ", ".join(f"{role}: {name}" for role, name in parts.items() if name)
 
     def _probabilities(self) -> str:
@@ -146,6 +155,41 @@ class Columns:
             own = re.search(rf"(^|[^a-zA-Z0-9]){re.escape(name)}$", column) is not None
         of = "" if own else f" (of {shortened(self.classes)})"
         return taken + of + (" (divided by their sum)" if self.is_normalized else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """The columns that identify the case and the model of a row.
+
+    Attributes
+    ----------
+    identifier : str, optional
+        The column that identifies a case. Found by its name (id, case_id, sample_id, image_id,
+        identifier, uid or uuid) if none is given; ``"none"`` if such a column means something else.
+    model : str, optional
+        The column that names the model, if a file has several; ``"none"`` if a column of that
+        name means something else.
+    cluster : str, optional
+        The column whose value is the same for cases that belong together, such as patient. If
+        none is given, columns with a usual name are checked for repeats, to warn of them;
+        ``"none"`` turns this off.
+    expert : str, optional
+        The column with what an expert alone answered, empty where nobody read a case.
+    """
+
+    identifier: str | None = None
+    model: str | None = None
+    cluster: str | None = None
+    expert: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns to read."""
+        return _known((self.identifier, self.model, self.cluster, self.expert))
+
+
+def _known(names: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(name for name in names if name is not None)
 
 
 class Picked(NamedTuple):
@@ -166,17 +210,85 @@ def shortened(names: tuple[str, ...]) -> str:
 def file_wording(where: str, label: str | None = None) -> Wording:
     """Return the wording of messages about a file."""
     of = f"of {where}" if label is None else f"of the column '{label}' of {where}"
-    return Wording(
-        of,
-        f"of {where}",
-        "name the class of each column, in order (such as --classes 0,1)",
-    )
+    hint = "name the class of each column, in order (such as --classes 0,1)"
+    return Wording(of, f"of {where}", hint)
+
+
+# ------------------------------------------------------------------ one column
+
+
+class Header(NamedTuple):
+    """The columns that a file or frame has, and its name for messages."""
+
+    names: Sequence[str]
+    where: str
+
+    def find(self, wanted: str | None, usual: Sequence[str] = ()) -> str | None:
+        """Return the column that a user named, or the first of the usual names that exists."""
+        if self._is_declined(wanted):
+            return None
+        if wanted is not None:
+            return self.named(wanted)
+        return next((found for name in usual if (found := self.same(name)) is not None), None)
+
+    def role(self, role: str, wanted: str | None) -> str | None:
+        """Return the column of a role, as named by the user or by convention."""
+        return self.find(wanted, CONVENTIONS[role])
+
+    def named(self, name: str) -> str:
+        """Return a column that must exist."""
+        if name not in self.names:
+            raise self.lacks(name)
+        return name
+
+    def same(self, name: str) -> str | None:
+        """Return the column with this name, in upper or lower case; None if there is none."""
+        if name in self.names:
+            return name
+        return next((column for column in self.names if column.lower() == name.lower()), None)
+
+    def is_named(self, wanted: str | None) -> bool:
+        """Whether the user named a column."""
+        return wanted is not None and not self._is_declined(wanted)
+
+    def _is_declined(self, wanted: str | None) -> bool:
+        """Whether the user passed "none", and no column has that name."""
+        return wanted == NO_COLUMN and wanted not in self.names
+
+    def check_one(self, usual: Sequence[str], column: str, what: str, option: str) -> None:
+        """Refuse a column if another one has a usual name of the same role."""
+        found = [same for name in usual if (same := self.same(name))]
+        other = next((name for name in found if name != column), None)
+        if other is not None:
+            raise FileFormatError(
+                f"{what} may be in the column '{column}' of {self.where}, or in '{other}'. Hint: "
+                f"say in which ({option} {column})."
+            )
+
+    def lacks(self, name: str) -> FileFormatError:
+        """Return the error for a column that does not exist, with the columns that do."""
+        return FileFormatError(f"There is no column '{name}' in {self.where}. {self.listed}")
+
+    @property
+    def listed(self) -> str:
+        """All columns in a sentence, for messages."""
+        return f"It has the columns {listed(self.names, most=20)}.{self.hint_of_blanks}"
+
+    @property
+    def hint_of_blanks(self) -> str:
+        """A sentence about a name with blanks around it, which is easily overlooked."""
+        blank = next((name for name in self.names if name != name.strip()), None)
+        return (
+            "" if blank is None else f" The name {blank!r} starts or ends with a blank: remove it."
+        )
+
+
+# ------------------------------------------------------------------ the columns of an evaluation
 
 
 def find_columns(
-    available: Sequence[str],
+    header: Header,
     names: ColumnNames,
-    where: str,
     *,
     numbered: frozenset[str] = frozenset(),
     values_of: Callable[[str], Collection[str]] = lambda column: (),
@@ -188,152 +300,130 @@ def find_columns(
     `values_of` returns the distinct labels in a column.
     """
     found = Columns(
-        group=find_role(available, "group", names.group, where),
-        weight=find_role(available, "weight", names.weight, where),
+        group=header.role("group", names.group), weight=header.role("weight", names.weight)
     )
-    label = find_role(available, "label", names.label, where)
-    picked = find_probabilities(available, names, where)
-    other = [is_named(name, available) for name in (names.correct, names.prediction)]
+    label = header.role("label", names.label)
+    picked = find_probabilities(header, names)
+    other = [header.is_named(name) for name in (names.correct, names.prediction)]
     if label and picked.columns and not any(other):
         if not (names.probabilities or names.logits):
-            check_one_family(available, where)
-        found = replace(
-            found, is_numbered=names.classes is None and numbered.issuperset(picked.columns)
-        )
-        return _of_classes(found, label, picked, available, names, where)
-    confidence = find_role(available, "confidence", names.confidence, where)
-    correct = None if other[1] else find_role(available, "correct", names.correct, where)
+            check_one_family(header)
+        is_numbered = names.classes is None and numbered.issuperset(picked.columns)
+        found = replace(found, is_numbered=is_numbered)
+        return _of_classes(found, picked, header, names)
+    confidence = header.role("confidence", names.confidence)
+    correct = None if other[1] else header.role("correct", names.correct)
     if confidence and correct:
-        _check_apart("confidence", confidence, "correct", correct, where)
-        _check_one(available, "correct", correct, names.correct, where)
-        return replace(found, confidence=confidence, correct=correct)
-    prediction = find_role(available, "prediction", names.prediction, where)
+        _check_apart("confidence", confidence, "correct", correct, header)
+        return replace(found, confidence=confidence, correct=_only(header, names, "correct"))
+    prediction = header.role("prediction", names.prediction)
     if confidence and label and prediction:
-        _check_apart("label", label, "prediction", prediction, where)
-        _check_one(available, "label", label, names.label, where)
-        _check_one(available, "prediction", prediction, names.prediction, where)
+        _check_apart("label", label, "prediction", prediction, header)
+        label, prediction = _only(header, names, "label"), _only(header, names, "prediction")
         return replace(found, label=label, confidence=confidence, prediction=prediction)
     if label and not any(other) and names.classes is None:
-        free = [name for name in available if name not in (label, found.group, found.weight)]
+        free = [name for name in header.names if name not in (label, found.group, found.weight)]
         picked = named_after(free, values_of(label))
         if picked.columns:
-            return _of_classes(found, label, picked, available, names, where)
+            return _of_classes(found, picked, header, names)
     raise FileFormatError(
-        f"No predictions were found in {where}: it needs a label (y_true, label, target or "
+        f"No predictions were found in {header.where}: it needs a label (y_true, label, target or "
         "class) with probabilities (p_*, prob_* or proba_*, or all columns named exactly as the "
-        "label's values) or logits (logit_*), or confidence "
-        f"with correct or with a label and a prediction (y_pred). It has the "
-        f"columns {listed(available, most=20)}. {HINT}{hint_of_blanks(available)}"
+        "label's values) or logits (logit_*), or confidence with correct or with a label and a "
+        f"prediction (y_pred). {header.listed} {HINT}"
     )
 
 
-def _of_classes(
-    found: Columns,
-    label: str,
-    picked: Picked,
-    available: Sequence[str],
-    names: ColumnNames,
-    where: str,
-) -> Columns:
+def _of_classes(found: Columns, picked: Picked, header: Header, names: ColumnNames) -> Columns:
     """Return the columns of labels and probabilities; a confidence only if the user named it."""
-    _check_one(available, "label", label, names.label, where)
     return replace(
         found,
-        label=label,
+        label=_only(header, names, "label"),
         probabilities=picked.columns,
         classes=picked.classes,
         is_logits=picked.is_logits,
         is_normalized=names.normalize,
-        confidence=names.confidence and find_role(available, "confidence", names.confidence, where),
+        confidence=names.confidence and header.role("confidence", names.confidence),
     )
 
 
-def _check_one(
-    available: Sequence[str], role: str, column: str, named: str | None, where: str
-) -> None:
-    """Refuse two columns that may each have this role; y_true says that it is the true class."""
-    if named is None and column.lower() != "y_true":
-        check_one_column(available, CONVENTIONS[role], column, ROLES[role], f"--{role}", where)
+def _only(header: Header, names: ColumnNames, role: str) -> str | None:
+    """Return a column; refuse two that may have its role, unless it is called y_true."""
+    wanted = getattr(names, role)
+    column = header.role(role, wanted)
+    if column is not None and wanted is None and column.lower() != "y_true":
+        header.check_one(CONVENTIONS[role], column, ROLES[role], f"--{role}")
+    return column
 
 
-def check_one_column(
-    available: Sequence[str],
-    conventions: Sequence[str],
-    column: str,
-    what: str,
-    option: str,
-    where: str,
-) -> None:
-    """Refuse a column if another one has a conventional name of the same role."""
-    found = [same for name in conventions if (same := find_same(available, name))]
-    other = next((name for name in found if name != column), None)
-    if other is not None:
-        raise FileFormatError(
-            f"{what} may be in the column '{column}' of {where}, or in '{other}'. Hint: say in "
-            f"which ({option} {column})."
-        )
-
-
-def check_one_family(available: Sequence[str], where: str) -> None:
-    """Refuse probabilities of two families: of two models, or a p_value beside prob_cat."""
-    found = {prefix: _family(available, prefix) for prefix in (*PREFIXES, *PARTS)}
-    option = "--probabilities"
-    if not any(found.values()):
-        found, option = {prefix: _family(available, prefix) for prefix in LOGITS}, "--logits"
-    if not any(found.values()):
-        found, option = {name: (name,) for name in _whole(available)}, "--probabilities"
-    (_, first), *others = [pair for pair in found.items() if pair[1]] or [("", ("",))]
-    if others:
-        (prefix, second), *_ = others
-        raise FileFormatError(
-            f"The probabilities of {where} may be in '{first[0]}' and its like, or in "
-            f"'{second[0]}'. Hint: say which they are ({option} "
-            f"'{prefix}{'*' if prefix != second[0] else ''}')."
-        )
-
-
-def _check_apart(role: str, column: str, other_role: str, other: str, where: str) -> None:
+def _check_apart(role: str, column: str, other_role: str, other: str, header: Header) -> None:
     """Refuse one column for two things that are compared with each other."""
     if column == other:
         raise FileFormatError(
-            f"The column '{column}' of {where} would be both the {role} and the {other_role}. "
-            f"Hint: name another column (--{role}, --{other_role})."
+            f"The column '{column}' of {header.where} would be both the {role} and the "
+            f"{other_role}. Hint: name another column (--{role}, --{other_role})."
         )
 
 
-def find_probabilities(available: Sequence[str], names: ColumnNames, where: str) -> Picked:
+def find_identity(header: Header, wanted: Identity, taken: Collection[str]) -> Identity:
+    """Return the columns that identify rows; columns already used for another role are skipped."""
+    free = header._replace(names=[name for name in header.names if name not in taken])
+
+    def find(name: str | None, usual: Sequence[str]) -> str | None:
+        return (free if name is None else header).find(name, usual)
+
+    identifier, model = find(wanted.identifier, IDENTIFIERS), find(wanted.model, MODELS)
+    cluster, expert = find(wanted.cluster, CLUSTERS), find(wanted.expert, ())
+    if cluster is None and wanted.cluster is None:
+        used = {identifier, model, expert}
+        cluster = _likely_cluster([column for column in free.names if column not in used])
+    return Identity(identifier=identifier, model=model, cluster=cluster, expert=expert)
+
+
+def _likely_cluster(available: Sequence[str]) -> str | None:
+    """Return a column named like an identifier, rather of a person or thing than of a case."""
+    likely = [c for c in available if NUMBERED.search(c) or BELONGS_TO.fullmatch(c)]
+    return next((c for c in likely if BELONGS_TO.search(c)), likely[0] if likely else None)
+
+
+# ------------------------------------------------------------------ columns of probabilities
+
+
+def find_probabilities(header: Header, names: ColumnNames) -> Picked:
     """Return the columns of probabilities, or else of logits, and the class of each."""
     if names.probabilities and names.logits:
         raise FileFormatError(
-            f"Columns of {where} must be named as probabilities or as logits. Got both."
+            f"Columns of {header.where} must be named as probabilities or as logits. Got both."
         )
     wanted = names.probabilities or names.logits
     if wanted is None:
-        picked = _conventional(available)
+        picked = _conventional(header.names)
     else:
-        picked = _picked(available, wanted, where)._replace(is_logits=names.probabilities is None)
+        picked = _picked(header, wanted)._replace(is_logits=names.probabilities is None)
     if names.classes is None or not picked.columns:
         return picked
     classes = tuple(name.strip() for name in names.classes.split(","))
     if len(classes) != len(picked.columns) or len(set(classes)) < len(classes):
         raise FileFormatError(
-            f"The classes of {where} must be named once for each column of probabilities "
+            f"The classes of {header.where} must be named once for each column of probabilities "
             f"({shortened(picked.columns)}). Got {shortened(classes)}."
         )
     return picked._replace(classes=classes)
 
 
-def _picked(available: Sequence[str], wanted: str, where: str) -> Picked:
+def _picked(header: Header, wanted: str) -> Picked:
     found: list[tuple[str, str]] = []
     for one in (name.strip() for name in wanted.split(",")):
-        matches = pick(available, one) or pick(available, f"{one}.*")
+        matches = pick(header.names, one) or pick(header.names, f"{one}.*")
         if not matches:
-            raise _no_column(one, available, where)
+            raise header.lacks(one)
         found += matches
-    columns = tuple(column for column, _ in found)
+    columns, classes = zip(*found, strict=True)
     if len(set(columns)) < len(columns):
-        raise FileFormatError(f"Each column of {where} must be named only once as a probability.")
-    return Picked(columns, tuple(name for _, name in found))
+        raise FileFormatError(
+            f"Each column of {header.where} must be named only once as a probability."
+        )
+    return Picked(columns, classes)
 
 
 def pick(available: Collection[str], one: str) -> list[tuple[str, str]]:
@@ -342,7 +432,8 @@ def pick(available: Collection[str], one: str) -> list[tuple[str, str]]:
     The class is the text that a pattern's star matches, or else the name without a prefix.
     """
     if one in available:
-        return [(one, _without_family(one))]
+        prefix = next((p for p in FAMILIES if one.lower().startswith(p)), "")
+        return [(one, one[len(prefix) :] or one)]
     if "*" not in one:
         return []
     pattern = re.compile("(.*)".join(re.escape(part) for part in one.split("*")))
@@ -350,75 +441,32 @@ def pick(available: Collection[str], one: str) -> list[tuple[str, str]]:
     return [(match[0], match[1]) for match in matches]
 
 
-def _without_family(column: str) -> str:
-    """Return the class that a column is named after: `cat` for p_cat, logit_cat, answers.cat."""
-    prefix = next((p for p in (*PREFIXES, *PARTS, *LOGITS) if column.lower().startswith(p)), "")
-    return column[len(prefix) :] or column
-
-
-def find_role(available: Sequence[str], role: str, wanted: str | None, where: str) -> str | None:
-    """Return the column of a role, as named by the user or by convention; None if there is none."""
-    return find_column(available, CONVENTIONS[role], wanted, where)
-
-
-def find_column(
-    available: Sequence[str], conventions: Sequence[str], wanted: str | None, where: str
-) -> str | None:
-    """Return the column that a user named, or the first conventional name that exists."""
-    if is_declined(wanted, available):
-        return None
-    if wanted is not None:
-        return find_named(available, wanted, where)
-    found = (find_same(available, convention) for convention in conventions)
-    return next((name for name in found if name is not None), None)
-
-
-def is_named(wanted: str | None, available: Sequence[str]) -> bool:
-    """Whether the user named a column."""
-    return wanted is not None and not is_declined(wanted, available)
-
-
-def is_declined(wanted: str | None, available: Sequence[str]) -> bool:
-    """Whether the user passed "none", and no column has that name."""
-    return wanted == NO_COLUMN and wanted not in available
-
-
-def find_named(available: Sequence[str], name: str, where: str) -> str:
-    """Return a column that must exist."""
-    if name in available:
-        return name
-    raise _no_column(name, available, where)
-
-
-def _no_column(name: str, available: Sequence[str], where: str) -> FileFormatError:
-    """Return the error for a column that does not exist, with the columns that do."""
-    return FileFormatError(
-        f"There is no column '{name}' in {where}. It has the columns {listed(available, most=20)}."
-        f"{hint_of_blanks(available)}"
-    )
-
-
-def hint_of_blanks(available: Sequence[str]) -> str:
-    """Return a sentence about a name with blanks around it, which is easily overlooked."""
-    blank = next((name for name in available if name != name.strip()), None)
-    return "" if blank is None else f" The name {blank!r} starts or ends with a blank: remove it."
-
-
-def find_same(available: Sequence[str], name: str) -> str | None:
-    """Return the column with this name, in upper or lower case; None if there is none."""
-    if name in available:
-        return name
-    return next((column for column in available if column.lower() == name.lower()), None)
-
-
 def _conventional(available: Sequence[str]) -> Picked:
-    for prefix in (*PREFIXES, *PARTS, *LOGITS):
+    for prefix in FAMILIES:
         columns = _family(available, prefix)
         if columns:
             classes = tuple(name[len(prefix) :] for name in columns)
             return Picked(columns, classes, is_logits=prefix in LOGITS)
     whole = _whole(available)[:1]
     return Picked(whole, whole)
+
+
+def check_one_family(header: Header) -> None:
+    """Refuse probabilities of two families: of two models, or a p_value beside prob_cat."""
+    choices = (
+        ("--probabilities", {f"{p}*": _family(header.names, p) for p in (*PREFIXES, *PARTS)}),
+        ("--logits", {f"{p}*": _family(header.names, p) for p in LOGITS}),
+        ("--probabilities", {name: (name,) for name in _whole(header.names)}),
+    )
+    for option, families in choices:
+        found = [(pattern, columns[0]) for pattern, columns in families.items() if columns]
+        if len(found) > 1:
+            raise FileFormatError(
+                f"The probabilities of {header.where} may be in '{found[0][1]}' and its like, or "
+                f"in '{found[1][1]}'. Hint: say which they are ({option} '{found[1][0]}')."
+            )
+        if found:
+            return
 
 
 def named_after(available: Sequence[str], classes: Collection[object]) -> Picked:

@@ -1,11 +1,12 @@
-"""Applies a policy to files, in batches, and to data frames, in their own engine."""
+"""Applies a policy to files, in batches, to data frames, in their own engine, and as SQL."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import IO, Any, get_args
 
 import narwhals as nw
@@ -15,22 +16,24 @@ import pyarrow as pa
 from expertload._check import check_option
 from expertload._labels import class_key, in_order, is_missing, listed
 from expertload._names import Invalid
-from expertload.exceptions import FileFormatError
-from expertload.io.columns import ColumnNames, Columns, find_named
+from expertload.exceptions import DataTypeError, FileFormatError, ParameterError
+from expertload.io.columns import ColumnNames, Columns, Header
 from expertload.io.files import FileOptions
-from expertload.io.frames import open_frame
+from expertload.io.frames import check_number, open_frame, with_numbers
 from expertload.io.policy_columns import ADDED, Policy, has_numbered_groups, policy_columns
-from expertload.io.rule import InFrames, Rule, decided_frame
-from expertload.io.source import Batch, Progress, Source, from_numpy, open_source, to_numpy
+from expertload.io.rule import SPELLINGS, Dialect, InFrames, InSQL, Rule
+from expertload.io.source import Batch, Progress, Source, open_source
 from expertload.io.values import (
     check_names_told_apart,
     check_scale,
+    from_numpy,
     numbers_from,
     probabilities_from,
+    to_numpy,
 )
 from expertload.io.write import is_parquet, open_writer
 from expertload.monitoring import LoadMonitor
-from expertload.operating_point import CertifiedClasses, CertifiedGroups
+from expertload.operating_point import CertifiedGroups, Origin
 from expertload.operating_point.point import confidence_of
 
 CHUNK = 100_000
@@ -133,7 +136,7 @@ def decide_file(
     check_option(invalid, get_args(Invalid), "invalid")
     source = open_source(path, options, progress)
     source.offer(name for name in policy.origin.probability_columns or () if name is not None)
-    columns = _columns(policy, source.columns, names, source.where)
+    columns = policy_columns(source.header, policy, names or ColumnNames())
     if names is None or names.classes is None:
         columns = _as_listed(source, policy, columns)
     columns = replace(columns, is_half=not source.halves.isdisjoint(columns.probabilities))
@@ -170,21 +173,6 @@ def _counted(answers: Batch) -> dict[str, int]:
         "invalid": answers["confidence"].null_count,
         "why": n_cases - why.null_count,
     }
-
-
-def _columns(
-    policy: Policy, available: Sequence[str], names: ColumnNames | None, where: str
-) -> Columns:
-    """Find the columns of a policy; promises about answers need probabilities."""
-    by_group = isinstance(policy, CertifiedGroups)
-    given = names or ColumnNames()
-    columns = policy_columns(available, policy.origin, given, where, by_group=by_group)
-    if isinstance(policy, CertifiedClasses) and not columns.probabilities:
-        raise FileFormatError(
-            f"The policy has a threshold for each answer, but {where} has no probabilities "
-            "to tell the answers. Hint: name their columns (--probabilities)."
-        )
-    return columns
 
 
 class _Drawn:
@@ -334,7 +322,7 @@ def _kept(source: Source, name: str) -> str:
         raise FileFormatError(
             f"The column '{name}' cannot be kept: decisions already have a column of that name."
         )
-    return find_named([*source.columns, *sorted(source.nested)], name, source.where)
+    return Header([*source.columns, *sorted(source.nested)], source.where).named(name)
 
 
 # ------------------------------------------------------------------ frames
@@ -382,14 +370,145 @@ def decide_frame(
     """
     opened = open_frame(frame)
     schema = opened.collect_schema()
-    columns = _columns(policy, list(schema), names, "the frame")
+    header = Header(list(schema), "the frame")
+    columns = policy_columns(header, policy, names or ColumnNames())
     own = () if columns.confidence is None else (columns.confidence,)
     kept = [name for name in schema if name not in own or name != "confidence"]
-    kept = kept if keep is None else [find_named(list(schema), name, "the frame") for name in keep]
+    kept = kept if keep is None else [header.named(name) for name in keep]
     for name in kept:
         if name in ADDED:
             raise FileFormatError(
                 f"The column '{name}' of the frame cannot be kept: decisions have a column of that "
                 "name. Hint: rename it, or name the columns to keep (keep=[...])."
             )
-    return decided_frame(frame, policy, columns, tuple(kept))
+    return _decided(frame, policy, columns, tuple(kept))
+
+
+def _decided(frame: Any, policy: Policy, columns: Columns, keep: tuple[str, ...]) -> Any:
+    """Return a frame of the same kind with the decisions about its rows."""
+    check_decidable(policy, columns, "the frame")
+    opened = with_numbers(nw.from_native(frame), columns.numbers)
+    if opened.implementation.is_dask():  # which does not align expressions over several columns
+        part = partial(_decided, policy=policy, columns=columns, keep=keep)
+        return frame.map_partitions(part, meta=part(frame._meta_nonempty).iloc[:0])
+    schema = opened.collect_schema()
+    for name in columns.numbers:
+        check_number(schema, name)
+    by_text = columns.group is None or _has_groups_as_text(policy, columns.group, schema)
+    rule = Rule(policy=policy, columns=columns, language=InFrames, groups_as_text=by_text)
+    exact = [name for name in columns.numbers if not schema[name].is_float()]
+    made = {name: nw.col(name).cast(nw.Float64) for name in exact if name not in keep}
+    for step in (made, rule.checked(), rule.explained(), rule.answered(), rule.decided()):
+        opened = opened.with_columns(**step) if step else opened
+    named = [nw.col(own).alias(name) for name, own in rule.outputs.items()]
+    return opened.select(*keep, *named).to_native()
+
+
+def _has_groups_as_text(policy: Policy, column: str, schema: Mapping[str, Any]) -> bool:
+    """Whether to compare groups as text; refuse types whose text differs between engines."""
+    dtype, whole = schema[column], has_numbered_groups(policy)
+    is_text = dtype in (nw.String, nw.Categorical, nw.Enum)
+    if not (dtype.is_integer() or (dtype.is_float() if whole else is_text)):
+        raise DataTypeError(
+            f"The column '{column}' of the frame must hold {'whole numbers' if whole else 'text'}, "
+            f"as the policy's groups. Got {dtype}. Hint: cast the column in the frame first."
+        )
+    return not whole
+
+
+def check_decidable(policy: Policy, columns: Columns, where: str) -> None:
+    """Refuse a confidence that only this library computes to the last digit."""
+    if policy.origin.score is not None or columns.is_logits:
+        what = "a fitted score" if policy.origin.score is not None else "a softmax of logits"
+        raise ParameterError(
+            f"The policy ranks the cases of {where} by {what}, which every engine would round in "
+            "its own way. Hint: decide a file (expertload decide) or arrays (policy.decide), or "
+            "make a policy from columns of probabilities."
+        )
+
+
+# ------------------------------------------------------------------ databases
+
+
+def policy_sql(
+    policy: Policy,
+    *,
+    dialect: Dialect = "duckdb",
+    table: str = "cases",
+    keep: Sequence[str] = (),
+    names: ColumnNames | None = None,
+) -> str:
+    """Return a statement that decides the rows of a table, as `decide_frame` does.
+
+    Parameters
+    ----------
+    policy : OperatingPoint, CertifiedGroups or CertifiedClasses
+        As `expertload.operating_point.load_operating_point` returns it. Policies made from logits
+        or with a fitted score are refused.
+    dialect : {"bigquery", "duckdb", "postgres", "snowflake", "spark"}, default="duckdb"
+        The database.
+    table : str, default="cases"
+        The table, written into the statement as it is.
+    keep : sequence of str
+        Columns to copy, such as an identifier.
+    names : ColumnNames, optional
+        The columns, if they are not those that the policy was made from: ``probabilities``,
+        ``confidence`` and ``group``. Without any, a class is in the column p_CLASS.
+
+    Returns
+    -------
+    str
+        One SELECT with the kept columns, accepted, label (if probabilities are known), confidence
+        and why. Names are quoted, so upper and lower case must be as in the table.
+
+    Examples
+    --------
+    >>> from expertload import Cases
+    >>> from expertload.io import policy_sql
+    >>> from expertload.operating_point import choose
+    >>> policy = choose(Cases.from_correctness([0, 1], [0.6, 0.9]), target_accuracy=1)
+    >>> print(policy_sql(policy, keep=["id"]).splitlines()[-2])
+    SELECT "id", "_accepted" AS "accepted", "_confidence" AS "confidence", "_why" AS "why"
+    """
+    check_option(dialect, get_args(Dialect), "dialect")
+    for name in keep:
+        if name in ADDED:
+            raise ParameterError(
+                f"The column '{name}' cannot be kept: decisions have a column of that name. Hint: "
+                "rename it in the table."
+            )
+    given = names or ColumnNames()
+    header = Header(_columns_of(policy.origin, given), "the table")
+    columns = policy_columns(header, policy, given)
+    check_decidable(policy, columns, "the table")
+    say = InSQL(SPELLINGS[dialect])
+    by_text = not has_numbered_groups(policy)
+    rule = Rule(policy=policy, columns=columns, language=say, groups_as_text=by_text)
+    kept = list(dict.fromkeys([*keep, *([columns.group] if columns.group else [])]))
+    steps = {
+        "numbers": {name: say.cast(name) for name in columns.numbers if name not in kept},
+        "checked": rule.checked(),
+        "answered": {**rule.answered(), **rule.explained()},
+        "decided": rule.decided(),
+    }
+    known, source, parts = kept, table, []
+    for step, made in steps.items():
+        new = [f"{value} AS {say.name(name)}" for name, value in made.items()]
+        listed = ",\n    ".join([*map(say.name, known), *new])
+        parts.append(f"{step} AS (\n  SELECT\n    {listed}\n  FROM {source}\n)")
+        known, source = [*known, *made], step
+    named = [f"{say.name(own)} AS {say.name(name)}" for name, own in rule.outputs.items()]
+    final = ", ".join([*map(say.name, keep), *named])
+    return f"WITH {', '.join(parts)}\nSELECT {final}\nFROM decided"
+
+
+def _columns_of(origin: Origin, names: ColumnNames) -> list[str]:
+    """Return the columns that a table must have: named, stored in the policy, or usual."""
+    usual = [f"p_{label}" for label in origin.labels or ()]
+    saved = [name for name in origin.probability_columns or usual if name is not None]
+    given = [part.strip() for part in (names.probabilities or "").split(",") if part.strip()]
+    single = (
+        names.confidence or origin.confidence_column or "confidence",
+        names.group or origin.group_column or "group",
+    )
+    return list(dict.fromkeys([*(given or saved), *single]))

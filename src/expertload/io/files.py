@@ -1,4 +1,4 @@
-"""Finds the files that a path refers to, and reads their bytes.
+"""Finds the files that a path refers to, and reads their bytes, and the arrays of npz files.
 
 The name determines the format, never the content. Files that are damaged or not in UTF-8 raise an
 error that says so.
@@ -15,18 +15,23 @@ import shutil
 import stat
 import sys
 import tempfile
+import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+import duckdb
+import numpy as np
 import pyarrow as pa
 
 from expertload._check import check_option, parameter_error
-from expertload._names import MODELS
-from expertload.exceptions import DataNotFoundError, FileFormatError
+from expertload._names import CLASS_LISTS, MATRICES, MODELS
+from expertload._typing import AnyArray
+from expertload.exceptions import DataNotFoundError, ExpertLoadError, FileFormatError
 
 FORMATS = ("csv", "tsv", "parquet", "jsonl", "json", "npz")
 STANDARD_INPUT = "-"
@@ -41,6 +46,12 @@ WELCOME = (
     "Hint: predictions are read from .csv, .tsv, .parquet, .jsonl, .json and .npz files, and from "
     "DuckDB databases: save spreadsheets and other formats as CSV (UTF-8) or Parquet. If the name "
     "has another ending, name the format (--format)."
+)
+Head = tuple[tuple[int, ...], Any]  # the shape of an array, and its type
+# The errors that numpy and zipfile raise for damaged archives, and some of DuckDB's.
+DAMAGE = (
+    *(ValueError, OSError, EOFError, KeyError, SyntaxError, TypeError, MemoryError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
 )
 PIECE = 1 << 18  # small enough to stay in the processor's cache while it is checked
 
@@ -85,11 +96,10 @@ class FileOptions:
             r'[^"\r\nA-Za-z0-9]', self.delimiter, re.ASCII
         ):
             wanted = "must be one character that is not a quote, a letter, a digit or a line end"
-            raise parameter_error(
-                "delimiter", wanted, repr(self.delimiter), "pass ';', for instance"
-            )
-        if self.encoding is not None:
-            _check_encoding(self.encoding)
+            raise parameter_error("delimiter", wanted, repr(self.delimiter), "pass ';', say")
+        if self.encoding is not None and not _is_encoding(self.encoding):
+            wanted, hint = "must name an encoding that Python knows", "latin-1 and cp1252 are usual"
+            raise parameter_error("encoding", wanted, repr(self.encoding), hint)
 
     @property
     def is_utf8(self) -> bool:
@@ -97,17 +107,11 @@ class FileOptions:
         return self.encoding is None or codecs.lookup(self.encoding).name in ("utf-8", "ascii")
 
 
-def _check_encoding(encoding: str) -> None:
+def _is_encoding(name: str) -> bool:
     try:
-        is_text = codecs.lookup(encoding)._is_text_encoding
+        return codecs.lookup(name)._is_text_encoding
     except LookupError:
-        is_text = False
-    if not is_text:
-        wanted, hint = (
-            "must name an encoding that Python knows",
-            "latin-1, cp1252 and utf-16 are usual",
-        )
-        raise parameter_error("encoding", wanted, repr(encoding), hint)
+        return False
 
 
 # ------------------------------------------------------------------ which files, of which format
@@ -355,3 +359,167 @@ def _own_copy(where: str, kind: str) -> Iterator[Path]:
             f"{error.strerror or error}. Hint: set the environment variable TMPDIR to another "
             "folder."
         ) from error
+
+
+# ------------------------------------------------------------------ errors
+
+
+@contextmanager
+def explained_errors(where: str, what: str, paths: Sequence[Path]) -> Iterator[None]:
+    """Turn an error of DuckDB or numpy into a sentence about the file, without its folder."""
+    try:
+        yield
+    except ExpertLoadError:
+        raise
+    except (duckdb.Error, *DAMAGE) as error:
+        why = first_sentence(error)
+        for path in paths:
+            for spelling in (literally(path), str(path)):
+                why = why.replace(spelling, path.name if len(paths) > 1 else where)
+        raise FileFormatError(f"{where} could not be {what}: {why}") from error
+
+
+def first_sentence(error: BaseException) -> str:
+    """Return the first line of a message, without the error type and further lines."""
+    text = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    text = re.sub(r"^[A-Za-z ]*(Error|Exception): ", "", text.strip())
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def literally(path: Path) -> str:
+    """Escape a path, because DuckDB reads stars and brackets as patterns."""
+    return re.sub(r"([*?\[])", r"[\1]", str(path))
+
+
+def check_distinct_names(
+    names: Iterable[str], where: str, hint: str = "give every column a distinct name"
+) -> None:
+    """Refuse two columns with the same name, which DuckDB compares without regard to case."""
+    counts = Counter(name.lower() for name in names)
+    repeated = next((name for name, n in counts.items() if n > 1), None)
+    if repeated is not None:
+        raise FileFormatError(
+            f"{where} has more than one column '{repeated}', in upper or lower case. Hint: {hint}."
+        )
+
+
+# ------------------------------------------------------------------ npz
+
+
+class Archive:
+    """The arrays of an npz file; a matrix becomes one column per column, numbered from 0.
+
+    Nothing in an archive is ever executed, and only the arrays that are asked for are unpacked.
+
+    Attributes
+    ----------
+    types : dict from str to str
+        The DuckDB type of each column, or of one like it.
+    numbered : frozenset of str
+        The columns of matrices, which have positions but no names.
+    halves : frozenset of str
+        The columns in half precision, which DuckDB lacks: they are read in single precision.
+    """
+
+    def __init__(self, file: OpenedFile) -> None:
+        self._where, self._path = file.where, file.paths[0]
+        with self._explained_errors(), self._path.open("rb") as opened:
+            self._heads = _heads(opened)
+        found = [pair for name, (shape, _) in self._heads.items() for pair in _columns(name, shape)]
+        hint = "the columns of a matrix are numbered, p_0, p_1 and so on; give every array a "
+        check_distinct_names((name for name, _ in found), self._where, f"{hint}distinct name")
+        self._places, self._unpacked = dict(found), dict[str, AnyArray]()
+        kinds = {name: self._heads[of][1] for name, (of, _) in found}
+        self.types = {name: _duckdb_type(kind) for name, kind in kinds.items()}
+        self.numbered = frozenset(name for name, (_, place) in found if place is not None)
+        self.halves = frozenset(name for name, kind in kinds.items() if kind == np.float16)
+
+    def column(self, name: str) -> AnyArray:
+        """Return a column; its array is unpacked once."""
+        of, place = self._places[name]
+        if of not in self._unpacked:
+            with self._explained_errors(), np.load(self._path, allow_pickle=False) as archive:
+                self._unpacked[of] = _plain_array(archive[f"{of}.npy"])
+        array = self._unpacked[of]
+        return array.reshape(len(array)) if place is None else array[:, place]
+
+    def table(self, names: Sequence[str]) -> Any:
+        """Return some columns as a table of Arrow."""
+        columns = {name: self.column(name) for name in dict.fromkeys(names)}
+        if len({len(array) for array in columns.values()}) > 1:
+            got = ", ".join(f"{name}: {len(array)}" for name, array in columns.items())
+            raise FileFormatError(
+                f"The arrays read from {self._where} must all have one row per case. Got rows "
+                f"{got}."
+            )
+        with self._explained_errors():
+            return pa.table({name: pa.array(array) for name, array in columns.items()})
+
+    def n_rows(self, name: str) -> int:
+        """Return the number of rows of a column, without unpacking it."""
+        return self._heads[self._places[name][0]][0][0]
+
+    def classes_of(self, n_columns: int) -> tuple[str, ...] | None:
+        """Return the classes of a matrix, if the file lists as many beside it."""
+        lists = [self.column(name) for name in self.types if name.lower() in CLASS_LISTS]
+        found = {tuple(str(value) for value in one) for one in lists if len(one) == n_columns}
+        if len(found) > 1:
+            raise FileFormatError(
+                f"{self._where} lists the classes of {n_columns} columns in more than one way. "
+                "Hint: keep one list, or name the class of each column, in order (--classes)."
+            )
+        return next(iter(found), None)
+
+    def _explained_errors(self) -> AbstractContextManager[None]:
+        return explained_errors(self._where, "read as npz", [self._path])
+
+
+def _heads(file: BinaryIO) -> dict[str, Head]:
+    """Return the shape and the type of each array of an archive, without unpacking it."""
+    start = file.read(6)
+    file.seek(0)
+    if start.startswith(b"\x93NUMPY"):
+        raise ValueError("it holds a single array without a name")
+    if not start.startswith(b"PK"):
+        raise ValueError("it is not an archive")
+    with zipfile.ZipFile(file) as archive:
+        members = [name for name in archive.namelist() if name.endswith(".npy")]
+        heads = {name.removesuffix(".npy"): _head(archive, name) for name in members}
+    if len(heads) < len(members):
+        raise ValueError("it holds two arrays with the same name")
+    return heads
+
+
+def _head(archive: zipfile.ZipFile, member: str) -> Head:
+    with archive.open(member) as stream:
+        if np.lib.format.read_magic(stream) == (1, 0):
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        else:
+            shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+    if dtype.hasobject:
+        raise ValueError(f"{member} holds Python objects (pickles), which are never loaded")
+    return shape, dtype
+
+
+def _plain_array(array: AnyArray) -> AnyArray:
+    """Return an array in a type that Arrow and DuckDB have."""
+    if array.dtype.kind == "S":
+        return np.char.decode(array, "utf-8")
+    if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
+        return array.astype(np.float32 if array.dtype == np.float16 else np.float64)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _duckdb_type(kind: Any) -> str:
+    if kind.kind in "SU":
+        return "VARCHAR"
+    return "DOUBLE" if kind.kind in "biufM" else str(kind)
+
+
+def _columns(name: str, shape: tuple[int, ...]) -> list[tuple[str, tuple[str, int | None]]]:
+    """Return an array as a column, or a matrix as several: their names, and where they are."""
+    if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
+        return [(name, (name, None))]
+    prefix = "p" if name.lower() in MATRICES else name
+    n_columns = shape[1] if len(shape) == 2 else 0
+    return [(f"{prefix}_{i}", (name, i)) for i in range(n_columns)]

@@ -1,7 +1,12 @@
-"""Queries that read CSV, JSON, Parquet and npz with DuckDB, every option fixed: nothing is guessed.
+"""Queries that read CSV, JSON and Parquet with DuckDB, every option fixed: nothing is guessed.
 
-DuckDB reads more CSV files than programs agree on, so the bytes are checked first: only the dialect
-of RFC 4180 is accepted. The check also counts rows, which must agree with what DuckDB returns.
+Connections read no files except the given ones. DuckDB reads more CSV files than programs agree on,
+so the bytes are checked first: only the dialect of RFC 4180 is accepted. The check also counts
+rows, which must agree with what DuckDB returns.
+
+Numbers in text, and in types that numpy lacks, become doubles if doubles can tell them apart. Up to
+2**53 a double holds every whole number. Beyond, neighbours become equal, so a whole number of that
+size is refused. A fraction is rounded, as everywhere.
 """
 
 from __future__ import annotations
@@ -10,31 +15,38 @@ import csv
 import json
 import os
 import re
-import zipfile
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+import duckdb
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from expertload._names import CLASS_LISTS, MATRICES
-from expertload._typing import AnyArray
+from expertload._check import EXACT, EXACT_HINT, EXACT_ONLY
+from expertload._names import MISSING
 from expertload.exceptions import FileFormatError
-from expertload.io.engine import explained_errors, literal_paths, quoted, text_of
-from expertload.io.files import FileOptions, OpenedFile
-
-Head = tuple[tuple[int, ...], Any]  # the shape of an array, and its type
-# The errors that numpy and zipfile raise for damaged archives.
-DAMAGE = (
-    *(ValueError, OSError, EOFError, KeyError, SyntaxError, TypeError, MemoryError, RuntimeError),
-    *(zipfile.BadZipFile, zlib.error),
+from expertload.io.files import (
+    FileOptions,
+    OpenedFile,
+    check_distinct_names,
+    explained_errors,
+    first_sentence,
+    literally,
 )
+
+# Extensions that are not built in are neither downloaded nor loaded. Content of files is not kept:
+# a file that was replaced is read again, whatever its size and time.
+SETTINGS: dict[str, Any] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "enable_external_file_cache": "false",
+}
+NO_NUMBER = (*MISSING, "none", "missing")
+DIGITS = 16  # a whole number of fewer is below 2**53
+LONG = f"[-+]?[0-9]{{{DIGITS},}}"
 LINE_FEED, RETURN, QUOTE = b'\n\r"'
 DELIMITERS = (",", ";", "\t")
 LINE_ENDS = {
@@ -42,6 +54,114 @@ LINE_ENDS = {
     "feeds": "a line feed",
     "returns": "a carriage return",
 }
+
+
+# ------------------------------------------------------------------ connections
+
+
+def connect(options: Mapping[str, str] | None = None) -> Any:
+    """Return a connection to a database in memory, without a progress bar."""
+    return _quiet(duckdb.connect(config={**SETTINGS, **(options or {})}))
+
+
+def connect_to(database: Path) -> Any:
+    """Return a read-only connection to a user's database, without access to other files."""
+    config = {**SETTINGS, "enable_external_access": "false", "lock_configuration": "true"}
+    return duckdb.connect(database, read_only=True, config=config)
+
+
+def check_query(query: str, where: str) -> str:
+    """Return the query if it is a single SELECT; refuse it otherwise."""
+    try:
+        statements = duckdb.extract_statements(query)
+    except duckdb.Error as error:
+        raise FileFormatError(
+            f"The query of {where} could not be read: {first_sentence(error)}"
+        ) from error
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise FileFormatError(
+            f"The query of {where} must be one SELECT. Got {len(statements)} statement(s): "
+            f"{', '.join(str(s.type).rpartition('.')[2] for s in statements) or 'none'}."
+        )
+    return str(statements[0].query).strip().rstrip(";")
+
+
+def _quiet(connection: Any) -> Any:
+    """Turn off DuckDB's progress bar, which is printed to standard output.
+
+    In a notebook without ipywidgets it is already off, and DuckDB refuses to turn it off again.
+    """
+    [(is_on,)] = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
+    if is_on:
+        connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+# ------------------------------------------------------------------ names, texts and numbers
+
+
+def quoted(name: str) -> str:
+    """Return a column name, quoted for SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text_of(value: str) -> str:
+    """Return text as an SQL string literal."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def literal_paths(paths: Sequence[Path]) -> str:
+    """Return an SQL list of paths, each of which matches exactly one file."""
+    return "[" + ", ".join(text_of(literally(path)) for path in paths) + "]"
+
+
+def number_in_text(column: str, decimal: str = ".") -> str:
+    """Return an SQL expression for the number in a text column; missing if it is not a number.
+
+    Only one decimal mark is accepted: with a decimal comma, a point could separate thousands.
+    Underscores, which DuckDB accepts inside numbers, are refused.
+    """
+    is_point = decimal == "."
+    strange = f"contains({column}, '_')" if is_point else f"regexp_matches({column}, '[_.]')"
+    text = column if is_point else f"replace({column}, ',', '.')"
+    # The pattern takes longer than all the rest, and few texts need it.
+    usual = f"contains({column}, '{decimal}') OR strlen({column}) < {DIGITS}"
+    return (
+        f"CASE WHEN {strange} THEN NULL "
+        f"WHEN {usual} OR NOT regexp_full_match(trim({column}), '{LONG}') "
+        f"THEN TRY_CAST({text} AS DOUBLE) "
+        f"ELSE {exact_number(f'TRY_CAST({column} AS HUGEINT)')} END"
+    )
+
+
+def exact_number(column: str) -> str:
+    """Return an SQL expression for an exact number as a double; missing if it would be rounded."""
+    return f"CASE WHEN {column} BETWEEN {-EXACT} AND {EXACT} THEN CAST({column} AS DOUBLE) END"
+
+
+def why_refused(column: str, written: str, kind: str) -> tuple[str, str]:
+    """Return what a column of a kind of file must hold instead of this text, and a hint."""
+    text = written.strip()
+    if re.fullmatch(rf"{LONG}(\.0*)?", text, re.ASCII):
+        return EXACT_ONLY, f" Hint: {EXACT_HINT}."
+    hint = ""
+    if kind in ("json", "jsonl") and text.startswith(("[", "{")):
+        key, name = ("0", "0") if text.startswith("[") else ("'cat'", "cat")
+        prefix = "logit_" if column.lower().startswith("logit") else "p_"
+        hint = (
+            ' Hint: in JSON, give every number its own key, such as {"p_cat": 0.9, "p_dog": 0.1}, '
+            f'or pick them: --query "SELECT *, {column}->>{key} AS {prefix}{name}, ... FROM file".'
+        )
+    elif kind in ("csv", "tsv") and re.fullmatch(r"[+-]?\d*,\d+", text):
+        hint = " Hint: if the decimal mark is a comma, pass --decimal ','."
+    elif text.endswith("%"):
+        hint = " Hint: write percentages as fractions: 0.95 for 95%."
+    elif text.lower() in NO_NUMBER:
+        hint = " Hint: remove the cases without a value."
+    return "must hold numbers", hint
+
+
+# ------------------------------------------------------------------ readers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,21 +175,29 @@ class Reader:
     parameters : dict from str to object
         Values for `$name` in the query. DuckDB plans thousands of columns much faster if they are
         a parameter than if they are part of the query text.
-    columns : tuple of str or None
-        The column names, if known without a query; such columns are all text.
+    types : dict from str to str, or None
+        The columns and their DuckDB types, if known without a query.
     n_rows : int or None
         The number of rows that the query must return, if known.
     """
 
     sql: Callable[[Sequence[str] | None], str]
     parameters: dict[str, Any] = field(default_factory=dict)
-    columns: tuple[str, ...] | None = None
+    types: dict[str, str] | None = None
     n_rows: int | None = None
 
     @classmethod
-    def of(cls, table: str) -> Reader:
-        """Return a reader for one table; DuckDB supplies its columns."""
-        return cls(sql=lambda names: f"SELECT * FROM {table}")
+    def of(cls, table: str, types: dict[str, str] | None = None) -> Reader:
+        """Return a reader for one table."""
+        return cls(sql=lambda names: f"SELECT * FROM {table}", types=types)
+
+    def restrict(self, connection: Any, paths: Sequence[Path]) -> None:
+        """Let queries read the view `file`, and no file except these."""
+        self.relation(connection).to_view("file")
+        allowed = ", ".join(text_of(str(path)) for path in paths)
+        connection.execute(f"SET allowed_paths = [{allowed}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
 
     def relation(self, connection: Any, query: str | None = None) -> Any:
         """Return the relation of a query built from `sql`, without running it; all by default."""
@@ -85,18 +213,6 @@ def reader_of(connection: Any, files: Sequence[OpenedFile], options: FileOptions
         _check_one_schema(connection, paths, files[0].where)
         return Reader.of(f"read_parquet({literal_paths(paths)}, hive_partitioning = false)")
     return _json_reader(connection, files, paths)
-
-
-def check_distinct_names(
-    names: Iterable[str], where: str, hint: str = "give every column a distinct name"
-) -> None:
-    """Refuse two columns with the same name, which DuckDB compares without regard to case."""
-    counts = Counter(name.lower() for name in names)
-    repeated = next((name for name, n in counts.items() if n > 1), None)
-    if repeated is not None:
-        raise FileFormatError(
-            f"{where} has more than one column '{repeated}', in upper or lower case. Hint: {hint}."
-        )
 
 
 # ------------------------------------------------------------------ CSV
@@ -123,8 +239,9 @@ def _csv_reader(files: Sequence[OpenedFile], options: FileOptions) -> Reader:
         named = ", ".join(f"{number[name]} AS {quoted(name)}" for name in wanted)
         return " UNION ALL ".join(f"SELECT {named} FROM {table}" for table in tables)
 
-    types = dict.fromkeys(number.values(), "VARCHAR")
-    return Reader(sql=sql, parameters={"columns": types}, columns=header, n_rows=n_rows)
+    parameters = {"columns": dict.fromkeys(number.values(), "VARCHAR")}
+    types = dict.fromkeys(header, "VARCHAR")
+    return Reader(sql=sql, parameters=parameters, types=types, n_rows=n_rows)
 
 
 def _csv_table(file: OpenedFile, delimiter: str) -> str:
@@ -335,132 +452,3 @@ def _check_one_schema(connection: Any, paths: Sequence[Path], where: str) -> Non
                 f"{paths[0].relative_to(folder).as_posix()}. Hint: files that are read together "
                 "must have the same columns, in the same order and types."
             )
-
-
-# ------------------------------------------------------------------ npz
-
-
-class Archive:
-    """The arrays of an npz file; a matrix becomes one column per column, numbered from 0.
-
-    Nothing in an archive is ever executed, and only the arrays that are asked for are unpacked.
-
-    Attributes
-    ----------
-    types : dict from str to str
-        The DuckDB type of each column, or of one like it.
-    numbered : frozenset of str
-        The columns of matrices, which have positions but no names.
-    halves : frozenset of str
-        The columns in half precision, which DuckDB lacks: they are read in single precision.
-    """
-
-    def __init__(self, file: OpenedFile) -> None:
-        self._where, self._path = file.where, file.paths[0]
-        with self._explained_errors(), self._path.open("rb") as opened:
-            self._heads = _heads(opened)
-        numbered = {name: _numbered(name, shape) for name, (shape, _) in self._heads.items()}
-        found = [pair for columns in numbered.values() for pair in columns]
-        hint = "the columns of a matrix are numbered, p_0, p_1 and so on; give every array a "
-        check_distinct_names((name for name, _ in found), self._where, f"{hint}distinct name")
-        self._places, self._unpacked = dict(found), dict[str, AnyArray]()
-        self.types = {name: _duckdb_type(self._heads[of][1]) for name, (of, _) in found}
-        matrices = (columns for columns in numbered.values() if len(columns) > 1)
-        self.numbered = frozenset(name for columns in matrices for name, _ in columns)
-        halves = (name for name, (of, _) in found if self._heads[of][1] == np.float16)
-        self.halves = frozenset(halves)
-
-    def column(self, name: str) -> AnyArray:
-        """Return a column; its array is unpacked once."""
-        of, place = self._places[name]
-        if of not in self._unpacked:
-            with self._explained_errors(), np.load(self._path, allow_pickle=False) as archive:
-                self._unpacked[of] = _plain_array(archive[f"{of}.npy"])
-        array = self._unpacked[of]
-        return array.reshape(len(array)) if place is None else array[:, place]
-
-    def table(self, names: Sequence[str]) -> Any:
-        """Return some columns as a table of Arrow."""
-        columns = {name: self.column(name) for name in dict.fromkeys(names)}
-        if len({len(array) for array in columns.values()}) > 1:
-            got = ", ".join(f"{name}: {len(array)}" for name, array in columns.items())
-            raise FileFormatError(
-                f"The arrays read from {self._where} must all have one row per case. Got rows "
-                f"{got}."
-            )
-        with self._explained_errors():
-            return pa.table({name: pa.array(array) for name, array in columns.items()})
-
-    def n_rows(self, name: str) -> int:
-        """Return the number of rows of a column, without unpacking it."""
-        return self._heads[self._places[name][0]][0][0]
-
-    def classes_of(self, n_columns: int) -> tuple[str, ...] | None:
-        """Return the classes of a matrix, if the file lists as many beside it."""
-        lists = [self.column(name) for name in self.types if name.lower() in CLASS_LISTS]
-        found = {tuple(str(value) for value in one) for one in lists if len(one) == n_columns}
-        if len(found) > 1:
-            raise FileFormatError(
-                f"{self._where} lists the classes of {n_columns} columns in more than one way. "
-                "Hint: keep one list, or name the class of each column, in order (--classes)."
-            )
-        return next(iter(found), None)
-
-    @contextmanager
-    def _explained_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except DAMAGE as error:
-            reason = str(error).splitlines()[0].strip(". ") if str(error) else "it is damaged"
-            raise FileFormatError(f"{self._where} could not be read as npz: {reason}.") from error
-
-
-def _heads(file: BinaryIO) -> dict[str, Head]:
-    """Return the shape and the type of each array of an archive, without unpacking it."""
-    start = file.read(6)
-    file.seek(0)
-    if start.startswith(b"\x93NUMPY"):
-        raise ValueError("it holds a single array without a name")
-    if not start.startswith(b"PK"):
-        raise ValueError("it is not an archive")
-    with zipfile.ZipFile(file) as archive:
-        members = [name for name in archive.namelist() if name.endswith(".npy")]
-        heads = {name.removesuffix(".npy"): _head(archive, name) for name in members}
-    if len(heads) < len(members):
-        raise ValueError("it holds two arrays with the same name")
-    return heads
-
-
-def _head(archive: zipfile.ZipFile, member: str) -> Head:
-    with archive.open(member) as stream:
-        if np.lib.format.read_magic(stream) == (1, 0):
-            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-        else:
-            shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
-    if dtype.hasobject:
-        raise ValueError(f"{member} holds Python objects (pickles), which are never loaded")
-    return shape, dtype
-
-
-def _plain_array(array: AnyArray) -> AnyArray:
-    """Return an array in a type that Arrow and DuckDB have."""
-    if array.dtype.kind == "S":
-        return np.char.decode(array, "utf-8")
-    if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
-        return array.astype(np.float32 if array.dtype == np.float16 else np.float64)
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
-
-
-def _duckdb_type(kind: Any) -> str:
-    if kind.kind in "SU":
-        return "VARCHAR"
-    return "DOUBLE" if kind.kind in "biufM" else str(kind)
-
-
-def _numbered(name: str, shape: tuple[int, ...]) -> list[tuple[str, tuple[str, int | None]]]:
-    """Return an array as a column, or a matrix as several: their names, and where they are."""
-    if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
-        return [(name, (name, None))]
-    prefix = "p" if name.lower() in MATRICES else name
-    n_columns = shape[1] if len(shape) == 2 else 0
-    return [(f"{prefix}_{i}", (name, i)) for i in range(n_columns)]

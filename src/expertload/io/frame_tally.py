@@ -8,7 +8,7 @@ only its table is moved.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -20,7 +20,7 @@ import numpy as np
 
 from expertload._check import check_count, check_fraction, check_option
 from expertload._files import replaced_whole
-from expertload._typing import AnyArray, BoolArray, FloatArray
+from expertload._typing import BoolArray, FloatArray
 from expertload.cases import Cases
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.tally import (
@@ -233,11 +233,13 @@ class FrameTally:
         6.0
         """
         tables = (self, *others)
-        _check_same_rounding([table.bits for table in tables])
-        rows = (
-            np.concatenate([getattr(table, name) for table in tables])
-            for name in ("confidence", "weight", "correct", "top")
-        )
+        if any(table.bits != self.bits for table in tables):
+            got = ", ".join("exact" if t.bits is None else f"{t.bits} bits" for t in tables)
+            raise ParameterError(
+                f"The tables to merge must all be exact, or rounded to the same bits. Got "
+                f"{got}. Hint: table.rounded(bits) makes a table coarser."
+            )
+        rows = (np.concatenate([getattr(table, name) for table in tables]) for name in ARRAYS)
         labels = self.labels if all(table.labels == self.labels for table in tables) else None
         is_counted = all(table.is_counted for table in tables)
         return FrameTally.from_rows(rows, self.bits, is_counted=is_counted, labels=labels)
@@ -270,86 +272,63 @@ class FrameTally:
     # ------------------------------------------------------------------ tables on disk
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the table to an `.npz` file, which `load` reads."""
-        _write(path, self)
+        """Write the table to an `.npz` file, which `load` reads; an old one stays if this fails."""
+        header = np.array([VERSION, NO_BITS if self.bits is None else self.bits])
+        named: dict[str, Any] = {name: getattr(self, name) for name in ARRAYS}
+        counts = json.dumps({"is_counted": self.is_counted, "labels": self.labels})
+        with replaced_whole(path) as draft, draft.open("xb") as file:
+            np.savez_compressed(file, format=FORMAT, header=header, counts=counts, **named)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> FrameTally:
         """Read a file of `save`; other files are refused, and nothing is executed."""
-        return _read(path)
+        try:
+            with Path(path).open("rb") as file:
+                return _table_from(np.load(file, allow_pickle=False))
+        except (ValueError, KeyError, IndexError, EOFError, AttributeError, BadZipFile) as error:
+            raise FileFormatError(
+                f"The file '{path}' must be a table that FrameTally.save wrote, in version "
+                f"{VERSION} of its format. Hint: tally the frame and save it again."
+            ) from error
 
     def __repr__(self) -> str:
         kind = "exact" if self.bits is None else f"rounded to 2**-{self.bits}"
         return f"FrameTally({len(self.weight)} rows, {self.n_cases:g} cases, {kind})"
 
 
-def _check_same_rounding(bits: Sequence[int | None]) -> None:
-    """Raise unless tables can be added up."""
-    if len(set(bits)) > 1:
-        got = ", ".join("exact" if b is None else f"{b} bits" for b in bits)
-        raise ParameterError(
-            f"The tables to merge must all be exact, or rounded to the same bits. Got "
-            f"{got}. Hint: table.rounded(bits) makes a table coarser."
-        )
+def _table_from(archive: Any) -> FrameTally:
+    """Return the table in an archive; raise an error if there is none, or not a sound one."""
+    header = archive["header"]
+    if str(archive["format"]) != FORMAT or header.dtype.kind != "i" or header[0] != VERSION:
+        raise ValueError("another format")
+    counts = json.loads(str(archive["counts"])) if "counts" in archive else {}
+    bits, labels = int(header[1]), counts.get("labels")
+    table = FrameTally(
+        **{name: archive[name] for name in ARRAYS},
+        bits=None if bits == NO_BITS else bits,
+        is_counted=bool(counts.get("is_counted")),
+        labels=None if labels is None else tuple(labels),
+    )
+    if not _is_sound(table):
+        raise ValueError("rows that cannot belong to a table")
+    return table
 
 
-# ------------------------------------------------------------------ tables on disk
-
-
-def _write(path: str | PathLike[str], table: FrameTally) -> None:
-    """Write a table; after a full disk or a crash, the old file is unchanged."""
-    header = np.array([VERSION, NO_BITS if table.bits is None else table.bits])
-    named: dict[str, Any] = {name: getattr(table, name) for name in ARRAYS}
-    counts = json.dumps({"is_counted": table.is_counted, "labels": table.labels})
-    with replaced_whole(path) as draft, draft.open("xb") as file:
-        np.savez_compressed(file, format=np.array(FORMAT), header=header, counts=counts, **named)
-
-
-def _read(path: str | PathLike[str]) -> FrameTally:
-    """Read a table; raise an error if the file is not a valid table."""
-    try:
-        with Path(path).open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            content = {name: archive[name] for name in ("format", "header", *ARRAYS)}
-            counts = json.loads(str(archive["counts"])) if "counts" in archive else {}
-            labels, is_counted = counts.get("labels"), bool(counts.get("is_counted"))
-    except (ValueError, KeyError, IndexError, EOFError, AttributeError, BadZipFile) as error:
-        raise _refused(path, "something else") from error
-    _check_header(path, content["format"], content["header"])
-    confidence, weight, correct, top = (content[name] for name in ARRAYS)
-    bits = int(content["header"][1])
-    is_whole = not is_counted or all((x == np.floor(x)).all() for x in (weight, correct))
-    if not is_whole or not _is_table(confidence, weight, correct, top, bits):
-        raise _refused(path, "rows that cannot belong to a table")
-    own, exact = None if labels is None else tuple(labels), bits == NO_BITS
-    return FrameTally(confidence, weight, correct, top, None if exact else bits, is_counted, own)
-
-
-def _check_header(path: str | PathLike[str], name: AnyArray, header: AnyArray) -> None:
-    if str(name) != FORMAT or header.dtype.kind != "i" or header.shape != (2,):
-        raise _refused(path, "something else")
-    if header[0] != VERSION:
-        raise _refused(path, f"version {header[0]} (this version of the library reads {VERSION})")
-
-
-def _is_table(
-    confidence: AnyArray, weight: AnyArray, correct: AnyArray, top: AnyArray, bits: int
-) -> bool:
-    arrays = (confidence, weight, correct, top)
+def _is_sound(table: FrameTally) -> bool:
+    arrays = [getattr(table, name) for name in ARRAYS]
     if any(a.dtype != np.float64 or a.ndim != 1 or not np.isfinite(a).all() for a in arrays):
         return False
+    confidence, weight, correct, top = arrays
     if len({len(a) for a in arrays}) != 1 or len(weight) == 0:
         return False
-    sums = (weight > 0).all() and (correct >= 0).all() and (correct <= weight).all()
-    ascending = (np.diff(confidence) > 0).all() and (top >= confidence).all()
-    if bits == NO_BITS:
-        return bool(sums and ascending and (top == confidence).all())
-    cells = np.ldexp(confidence, bits)
-    return bool(sums and ascending and (cells == np.floor(cells)).all())
-
-
-def _refused(path: str | PathLike[str], got: str) -> FileFormatError:
-    return FileFormatError(
-        f"The file '{path}' must be a table that FrameTally.save wrote. Got {got} instead. Hint: "
-        "tally the frame and save it again."
+    cells = top if table.bits is None else np.ldexp(confidence, table.bits)
+    edges = confidence if table.bits is None else np.floor(cells)
+    whole = [weight, correct] if table.is_counted else []
+    return bool(
+        (weight > 0).all()
+        and ((correct >= 0) & (correct <= weight)).all()
+        and (np.diff(confidence) > 0).all()
+        and (top >= confidence).all()
+        and (cells == edges).all()
+        and all((counted == np.floor(counted)).all() for counted in whole)
     )

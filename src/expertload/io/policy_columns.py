@@ -24,116 +24,104 @@ from expertload.exceptions import FileFormatError
 from expertload.io.columns import (
     ColumnNames,
     Columns,
+    Header,
     Picked,
     check_one_family,
     file_wording,
     find_probabilities,
-    find_role,
-    find_same,
-    hint_of_blanks,
-    is_named,
     named_after,
     pick,
 )
-from expertload.operating_point import (
-    CertifiedClasses,
-    CertifiedGroups,
-    OperatingPoint,
-    Origin,
-)
+from expertload.operating_point import CertifiedClasses, CertifiedGroups, OperatingPoint, Origin
 
 Policy = OperatingPoint | CertifiedGroups | CertifiedClasses
 # The columns of decisions.
 ADDED = ("accepted", "label", "confidence", "why")
 
 
-def policy_columns(
-    available: Sequence[str], known: Origin, names: ColumnNames, where: str, *, by_group: bool
-) -> Columns:
+def policy_columns(header: Header, policy: Policy, names: ColumnNames) -> Columns:
     """Find the columns of a file that a policy needs; probabilities in the order of its classes."""
+    known, where, by_group = policy.origin, header.where, isinstance(policy, CertifiedGroups)
     given = known.ranked_by == "given_confidence"
-    if not given and is_named(names.confidence, available):
+    if not given and header.is_named(names.confidence):
         raise FileFormatError(
             f"The policy uses the probabilities of {where}, but --confidence names the column "
             f"'{names.confidence}'. Hint: leave out --confidence, or make a policy from that "
             "column with expertload evaluate --confidence."
         )
-    if not by_group and is_named(names.group, available):
+    if not by_group and header.is_named(names.group):
         raise FileFormatError(
             f"The policy has one threshold for all cases of {where}, but --group names the column "
             f"'{names.group}'. Hint: leave out --group, or make a policy with a threshold for each "
             "group with expertload evaluate --certify-groups."
         )
-    picked = _probabilities(available, known, names, where)
-    confidence = _confidence(available, known, names.confidence, where) if given else None
-    if (confidence is None) if given else not picked.columns:
-        wanted = "a column 'confidence'" if given else "probabilities (p_*, prob_* or proba_*)"
+    picked = _probabilities(header, known, names)
+    confidence = _stored(header, "confidence", names, known.confidence_column) if given else None
+    if not given and not picked.columns:
         raise FileFormatError(
-            f"The policy needs {wanted}, but {where} has none. Hint: name the columns "
-            f"({'--confidence' if given else '--probabilities'})."
+            f"The policy needs probabilities (p_*, prob_* or proba_*), but {where} has none. Hint: "
+            "name the columns (--probabilities)."
         )
-    group = _group(available, known, names.group, where) if by_group else None
     found = Columns(
         probabilities=picked.columns,
         classes=picked.classes,
         is_logits=picked.is_logits,
         is_normalized=names.normalize or known.read_as == "normalized",
         confidence=confidence,
-        group=group,
+        group=_stored(header, "group", names, known.group_column) if by_group else None,
     )
-    if len(picked.columns) != 1:
-        return found
-    if given and known.labels is None and named_class((0, 1), picked.classes[0]) is None:
+    found = _of_one_class(found, known, picked, where) if len(picked.columns) == 1 else found
+    if isinstance(policy, CertifiedClasses) and not found.probabilities:
+        raise FileFormatError(
+            f"The policy has a threshold for each answer, but {where} has no probabilities "
+            "to tell the answers. Hint: name their columns (--probabilities)."
+        )
+    return found
+
+
+def _stored(header: Header, role: str, names: ColumnNames, saved: str | None) -> str:
+    """Return the column that a user named, that the policy was made with, or else by convention."""
+    wanted = getattr(names, role)
+    is_stored = wanted is None and saved is not None
+    found = header.same(str(saved)) if is_stored else header.role(role, wanted)
+    if found is None:
+        each = "each group in " if role == "group" else ""
+        raise FileFormatError(
+            f"The policy has a threshold for {each}the column '{saved or role}', but "
+            f"{header.where} has no such column. Hint: name the one with this {role} (--{role})."
+        )
+    return found
+
+
+def _of_one_class(found: Columns, known: Origin, picked: Picked, where: str) -> Columns:
+    """Return columns in which the class of a single column of probabilities is known."""
+    labels = known.labels or (0, 1)
+    is_given = known.ranked_by == "given_confidence" and known.labels is None
+    if is_given and named_class(labels, picked.classes[0]) is None:
         return replace(found, probabilities=(), classes=())  # the other class has no name
-    side = _side(known, picked, where)
-    return found.of([(known.labels or (0, 1))[side]], lone=side)
+    if len(labels) != 2:
+        _refuse(labels, picked.classes, where)
+    side = class_of_lone_column(labels, picked.columns[0], picked.classes[0])
+    if side is None:
+        refuse_lone(labels, picked.columns[0], file_wording(where))
+    return found.of([labels[side]], lone=side)
 
 
-def _group(available: Sequence[str], known: Origin, wanted: str | None, where: str) -> str:
-    saved = known.group_column
-    if wanted is not None or saved is None:
-        found = find_role(available, "group", wanted, where)
-    else:
-        found = find_same(available, saved)
-    if found is None:
-        raise FileFormatError(
-            f"The policy has a threshold for each group, but {where} has no column "
-            f"'{saved or 'group'}'. Hint: name the column (--group)."
-        )
-    return found
-
-
-def _confidence(
-    available: Sequence[str], known: Origin, wanted: str | None, where: str
-) -> str | None:
-    saved = known.confidence_column
-    if wanted is not None or saved is None:
-        return find_role(available, "confidence", wanted, where)
-    found = find_same(available, saved)
-    if found is None:
-        raise FileFormatError(
-            f"The policy has a threshold for the column '{saved}', but {where} has no such column. "
-            "Hint: name the column with the same confidence (--confidence)."
-        )
-    return found
-
-
-def _probabilities(
-    available: Sequence[str], known: Origin, names: ColumnNames, where: str
-) -> Picked:
+def _probabilities(header: Header, known: Origin, names: ColumnNames) -> Picked:
+    where = header.where
     saved = {
         str(label): column
         for label, column in zip(known.labels or (), known.probability_columns or (), strict=False)
         if column is not None
     }
-    picked = find_probabilities(available, names, where)
+    picked = find_probabilities(header, names)
     if not picked.columns and known.ranked_by != "given_confidence":
-        picked = named_after(available, known.labels or ())
+        picked = named_after(header.names, known.labels or ())
     if not (saved or names.probabilities or names.logits):
-        check_one_family(available, where)
+        check_one_family(header)
     if names.probabilities or names.logits or names.classes or not saved:
         return _as_named(known, saved, picked, where, by_class=names.classes is not None)
-    found = {label: find_same(available, column) for label, column in saved.items()}
+    found = {label: header.same(column) for label, column in saved.items()}
     there = {label: column for label, column in found.items() if column is not None}
     is_logits = _were_logits(known, saved.values())
     # With two classes, one probability is enough, unless there are columns of other classes.
@@ -141,11 +129,11 @@ def _probabilities(
     if len(there) == len(saved) or (there and enough):
         taken = Picked(tuple(there.values()), tuple(there), is_logits)
         is_summed = len(there) > 1 and not is_logits and known.read_as != "normalized"
-        beside = [] if is_summed else _beside(available, taken, picked)
+        beside = [] if is_summed else _beside(header, taken, picked)
         return _with_all(known, taken, beside, where) if beside else taken
     if not there and known.ranked_by == "given_confidence":
         return Picked()  # labels are optional here
-    raise _lacking(saved, there.values(), is_logits, where, hint_of_blanks(available))
+    raise _lacking(saved, there.values(), is_logits, where, header.hint_of_blanks)
 
 
 def _as_named(
@@ -176,7 +164,7 @@ def _lacking(
     )
 
 
-def _beside(available: Sequence[str], taken: Picked, picked: Picked) -> list[tuple[str, str]]:
+def _beside(header: Header, taken: Picked, picked: Picked) -> list[tuple[str, str]]:
     """Return other columns of the family that was taken, and the class of each.
 
     Their classes would go unnoticed: only the sum of all probabilities tells that one is missing.
@@ -187,7 +175,7 @@ def _beside(available: Sequence[str], taken: Picked, picked: Picked) -> list[tup
         pairs = zip(taken.columns, taken.classes, strict=True)
         (prefix, *others) = {column.removesuffix(name) for column, name in pairs}
         shared = prefix and not others and prefix not in taken.columns
-        family = pick(available, f"{prefix}*") if shared else []
+        family = pick(header.names, f"{prefix}*") if shared else []
     return [pair for pair in family if pair[0] not in taken.columns]
 
 
@@ -240,17 +228,6 @@ def _in_order(known: Origin, picked: Picked, where: str) -> Picked:
     return picked._replace(
         columns=tuple(columns[i] for i in places), classes=tuple(str(label) for label in labels)
     )
-
-
-def _side(known: Origin, picked: Picked, where: str) -> int:
-    """Return 0 or 1, the class of a single column."""
-    labels = known.labels or (0, 1)
-    if len(labels) != 2:
-        _refuse(labels, picked.classes, where)
-    side = class_of_lone_column(labels, picked.columns[0], picked.classes[0])
-    if side is None:
-        refuse_lone(labels, picked.columns[0], file_wording(where))
-    return side
 
 
 def _refuse(labels: Sequence[ClassName], classes: Sequence[str], where: str) -> NoReturn:

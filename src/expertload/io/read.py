@@ -3,42 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from expertload._labels import (
-    class_key,
-    match_by_order,
-    match_columns,
-    named_class,
-    plain_classes,
-)
+from expertload._labels import class_key, match_by_order, match_columns, named_class, plain_classes
 from expertload._typing import FloatArray, IntArray
 from expertload.cases import Cases
 from expertload.exceptions import FileFormatError
 from expertload.io.columns import (
+    SPLITS,
     ColumnNames,
     Columns,
+    Header,
+    Identity,
     file_wording,
     find_columns,
-    find_named,
-    find_role,
+    find_identity,
 )
 from expertload.io.files import FileOptions
 from expertload.io.source import Progress, Source, Table, open_source
 from expertload.io.table import (
-    Identity,
     PredictionsTable,
     check_distinct,
+    check_named,
     check_not_trained,
     check_one_model,
-    find_identity,
-    find_split,
     known_clusters,
-    known_identifiers,
 )
 from expertload.io.values import (
     Coded,
@@ -141,88 +134,20 @@ def read_predictions(
     source = open_source(path, options, progress)
     given, wanted = names or ColumnNames(), identity or Identity()
     source.offer((given.probabilities or given.logits or "").split(","))
-    columns = find_columns(
-        source.columns,
-        given,
-        source.where,
-        numbered=source.numbered,
-        values_of=lambda label: _distinct(source, label),
-    )
-    columns = replace(columns, is_half=not source.halves.isdisjoint(columns.probabilities))
-    rows = find_identity(source.columns, wanted, columns.all, source.where)
-    _check_expert(source.where, columns, rows)
-    stated = source.beside(_stated(source.columns, given, columns, source.where), columns.all[0])
-    split = find_split(source.columns, (*columns.all, *rows.columns), source.where)
-    split = source.beside(split, columns.all[0])
-    listed = source.classes_of(len(columns.probabilities)) if columns.is_numbered else None
-    found, codes = _read(source, columns, rows, (stated, split))
-    n_cases = len(next(iter(found.values())))
-    if n_cases == 0:
+    content = _read(source, given, wanted)
+    if content.n_cases == 0:
         raise FileFormatError(f"{source.where} holds no cases.")
-    if columns.is_logits and not given.logits:
-        check_logits(columns, found, source.where)
-    if split is not None:
-        check_not_trained(codes[split].values, split, source.where)
+    if content.columns.is_logits and not given.logits:
+        check_logits(content.columns, content.found, source.where)
+    if content.split is not None:
+        check_not_trained(content.codes[content.split].values, content.split, source.where)
     return PredictionsTable(
         where=source.where,
-        n_cases=n_cases,
-        **_arrays_from(source.where, columns, found, codes, stated=stated, listed=listed),
-        **_identified(source.where, wanted, rows, found),
-        **_clustered(source.where, wanted, rows, found),
-        expert_answers=None if rows.expert is None else found[rows.expert],
+        n_cases=content.n_cases,
+        **content.predictions(),
+        **content.identified(wanted),
+        **content.clustered(wanted),
     )
-
-
-def _read(
-    source: Source, columns: Columns, rows: Identity, beside: Sequence[str | None]
-) -> tuple[Table, dict[str, Coded]]:
-    """Read all columns at once: numbers and identifiers as they are, names as codes."""
-    labels = (columns.label, columns.prediction, columns.group, *beside)
-    few = tuple(dict.fromkeys(name for name in labels if name))
-    many = (*columns.numbers, *(name for name in (columns.correct, *rows.columns) if name))
-    found, codes = source.read_coded(tuple(dict.fromkeys(many)), columns.numbers, few)
-    if columns.correct and is_graded(found[columns.correct]):  # the opener reads numbers in text
-        found |= source.read([columns.correct], [columns.correct])
-    for name in (*rows.columns, *few):
-        values = found[name] if name in rows.columns else codes[name].values
-        check_names_told_apart(values, name, source.where)
-    return found, codes
-
-
-def _distinct(source: Source, column: str) -> list[str]:
-    """Return the distinct values of a column as text, without missing ones."""
-    coded = source.read_coded((), (), (column,))[1][column]
-    return [name for name in names_from(coded.values) if name is not None]
-
-
-def _stated(
-    available: Sequence[str], names: ColumnNames, columns: Columns, where: str
-) -> str | None:
-    """Return a column of predictions beside probabilities, which may contradict them."""
-    if not columns.probabilities:
-        return None
-    found = find_role(available, "prediction", names.prediction, where)
-    return None if found in columns.all else found
-
-
-def _clustered(where: str, wanted: Identity, rows: Identity, found: Table) -> dict[str, Any]:
-    """Return the cluster of each case; a column found by its name is used only for a warning."""
-    column = rows.cluster
-    if column is None:
-        return {}
-    values = found[column]
-    if wanted.cluster is None:
-        return {"clusters": values}
-    return {"clusters": known_clusters(values, column, where), "is_clustered": True}
-
-
-def _check_expert(where: str, columns: Columns, rows: Identity) -> None:
-    """Refuse the truth as an expert's answer."""
-    if rows.expert is not None and rows.expert == columns.label:
-        raise FileFormatError(
-            f"The column '{rows.expert}' of {where} cannot be both the truth and an expert's "
-            "answer. Hint: name the column with what a person answered alone (--expert)."
-        )
 
 
 def read_readings(
@@ -259,115 +184,173 @@ def read_readings(
     Readings(n=3, cases=2, readers=2, labels=('cat', 'dog'))
     """
     source = open_source(path, options, None)
-    named = [find_named(source.columns, name, source.where) for name in (case, reader, answer)]
+    named = [source.header.named(name) for name in (case, reader, answer)]
     found = source.read(named)
     return Readings.from_frame(found, case=named[0], reader=named[1], answer=named[2])
 
 
-def _identified(where: str, wanted: Identity, rows: Identity, found: Table) -> dict[str, Any]:
-    """Return the identifier of each row; refuse repeats, unless a model column explains them."""
-    models = None if rows.model is None else found[rows.model]
-    if wanted.model is None and rows.model is not None and models is not None:
-        check_one_model(models, rows.model, where)
-        models, rows = None, replace(rows, model=None)
-    if rows.identifier is None:
-        return {"identity": rows, "models": models}
-    is_named = wanted.identifier is not None
-    values = known_identifiers(found[rows.identifier], rows.identifier, where, is_named=is_named)
-    if models is None:
-        check_distinct(found[rows.identifier], rows.identifier, where)
-    if values is None:
-        return {"identity": replace(rows, identifier=None), "models": models}
-    return {"identity": rows, "identifiers": values, "models": models}
+# ------------------------------------------------------------------ the content of a file
 
 
-# ------------------------------------------------------------------ arrays
+def _read(source: Source, given: ColumnNames, wanted: Identity) -> _Content:
+    """Find all columns and read them at once: numbers and identifiers as they are, names coded."""
+    header = source.header
+    columns = find_columns(
+        header, given, numbered=source.numbered, values_of=lambda label: _distinct(source, label)
+    )
+    columns = replace(columns, is_half=not source.halves.isdisjoint(columns.probabilities))
+    rows = find_identity(header, wanted, columns.all)
+    if rows.expert is not None and rows.expert == columns.label:
+        raise FileFormatError(
+            f"The column '{rows.expert}' of {header.where} cannot be both the truth and an "
+            "expert's answer. Hint: name the column with what a person answered alone (--expert)."
+        )
+    taken = (*columns.all, *rows.columns)
+    free = Header([name for name in header.names if name not in taken], header.where)
+    stated = header.role("prediction", given.prediction) if columns.probabilities else None
+    stated = None if stated in columns.all else source.beside(stated, columns.all[0])
+    split = source.beside(free.find(None, SPLITS), columns.all[0])
+    labels = (columns.label, columns.prediction, columns.group, stated, split)
+    few = tuple(dict.fromkeys(name for name in labels if name))
+    correct = (columns.correct,) if columns.correct else ()
+    many = tuple(dict.fromkeys((*columns.numbers, *correct, *rows.columns)))
+    found, codes = source.read_coded(many, columns.numbers, few)
+    if columns.correct and is_graded(found[columns.correct]):  # numbers in text
+        found |= source.read(correct, correct)
+    for name in (*rows.columns, *few):
+        values = found[name] if name in rows.columns else codes[name].values
+        check_names_told_apart(values, name, header.where)
+    listed = source.classes_of(len(columns.probabilities)) if columns.is_numbered else None
+    return _Content(header.where, columns, rows, found, codes, stated, split, listed)
 
 
-def _arrays_from(
-    where: str,
-    columns: Columns,
-    found: Table,
-    codes: Mapping[str, Coded],
-    *,
-    stated: str | None = None,
-    listed: Sequence[str] | None = None,
-) -> dict[str, Any]:
-    """Return the fields of a `PredictionsTable`, by name, that follow from the columns.
+def _distinct(source: Source, column: str) -> list[str]:
+    """Return the distinct values of a column as text, without missing ones."""
+    coded = source.read_coded((), (), (column,))[1][column]
+    return [name for name in names_from(coded.values) if name is not None]
 
-    `stated` is a column of predictions that is only compared with the probabilities, and `listed`
-    are the classes of a matrix, if the file lists them.
+
+@dataclass(frozen=True)
+class _Content:
+    """The columns of a file that are used, and their values.
+
+    `stated` is a column of predictions that is only compared with the probabilities, `split` one
+    that names training and test data, and `listed` are the classes of a matrix, if the file lists
+    them.
     """
 
-    def numbers(name: str | None) -> FloatArray | None:
-        return None if name is None else numbers_from(found[name], name, where)
+    where: str
+    columns: Columns
+    rows: Identity
+    found: Table
+    codes: dict[str, Coded]
+    stated: str | None
+    split: str | None
+    listed: Sequence[str] | None
 
-    arrays: dict[str, Any] = {
-        "columns": columns,
-        "confidence": numbers(columns.confidence),
-        "weight": numbers(columns.weight),
-        "group_codes": None if columns.group is None else codes[columns.group],
-    }
-    if columns.correct is not None:
-        arrays["correct"] = grades_from(found[columns.correct], columns.correct, where)
-    if columns.label is not None:
-        labels = _named(codes[columns.label], columns.label, where)
+    @property
+    def n_cases(self) -> int:
+        """The number of rows."""
+        return len(next(iter(self.found.values())))
+
+    def clustered(self, wanted: Identity) -> dict[str, Any]:
+        """Return the cluster of each case; a column found by its name is only used to warn."""
+        column = self.rows.cluster
+        if column is None:
+            return {}
+        if wanted.cluster is None:
+            return {"clusters": self.found[column]}
+        clusters = known_clusters(self.found[column], column, self.where)
+        return {"clusters": clusters, "is_clustered": True}
+
+    def identified(self, wanted: Identity) -> dict[str, Any]:
+        """Return what identifies each row; refuse repeats, unless a model column explains them."""
+        rows, where = self.rows, self.where
+        models = None if rows.model is None else self.found[rows.model]
+        if models is not None and wanted.model is None:
+            check_one_model(models, str(rows.model), where)
+            models, rows = None, replace(rows, model=None)
+        expert = None if rows.expert is None else self.found[rows.expert]
+        fields = {"identity": rows, "models": models, "expert_answers": expert}
+        if rows.identifier is None:
+            return fields
+        values = self.found[rows.identifier]
+        if wanted.identifier is not None:
+            check_named(values, "identifier", rows.identifier, where)
+        if models is None:
+            check_distinct(values, rows.identifier, where)
+        if values.dtype.kind == "O" and None in values.tolist():
+            return {**fields, "identity": replace(rows, identifier=None)}
+        return {**fields, "identifiers": values}
+
+    def predictions(self) -> dict[str, Any]:
+        """Return the fields of a `PredictionsTable`, by name, that follow from the columns."""
+        columns = self.columns
+        arrays: dict[str, Any] = {
+            "columns": columns,
+            "confidence": self._numbers(columns.confidence),
+            "weight": self._numbers(columns.weight),
+            "group_codes": None if columns.group is None else self.codes[columns.group],
+        }
+        if columns.correct is not None:
+            correct = self.found[columns.correct]
+            arrays["correct"] = grades_from(correct, columns.correct, self.where)
+        if columns.label is None:
+            return arrays
+        labels = self._named(columns.label)
         arrays["target"] = _by_name(labels)
         if columns.prediction is None:
-            arrays |= _predictions(where, columns, found, labels, listed)
-            if stated is not None:
-                classes = arrays["labels"].tolist()
-                check_predictions(codes[stated], stated, classes, arrays["y_proba"], where)
-            return arrays
-        guesses = _named(codes[columns.prediction], columns.prediction, where)
-        given, guessed = class_numbers(labels.values.tolist(), guesses.values.tolist(), where)
+            return arrays | self._matched(labels)
+        guesses = self._named(columns.prediction)
+        given, guessed = class_numbers(labels.values.tolist(), guesses.values.tolist(), self.where)
         arrays["correct"] = given[labels.codes] == guessed[guesses.codes]
-    return arrays
+        return arrays
 
+    def _numbers(self, name: str | None) -> FloatArray | None:
+        return None if name is None else numbers_from(self.found[name], name, self.where)
 
-def _named(coded: Coded, column: str, where: str) -> Coded:
-    """Return labels as text; refuse missing ones."""
-    names = names_from(coded.values)
-    if any(name is None for name in names):
-        check_present(names[coded.codes], column, where)  # raises, and names the row
-    return Coded(names, coded.codes)
+    def _named(self, column: str) -> Coded:
+        """Return labels as text; refuse missing ones."""
+        coded = self.codes[column]
+        names = names_from(coded.values)
+        if any(name is None for name in names):
+            check_present(names[coded.codes], column, self.where)  # raises, and names the row
+        return Coded(names, coded.codes)
 
-
-def _predictions(
-    where: str, columns: Columns, found: Table, given: Coded, listed: Sequence[str] | None
-) -> dict[str, Any]:
-    """Return labels and probabilities, matched; a single column becomes two."""
-    wording = file_wording(where, columns.label)
-    names, taken = given.values.tolist(), columns.probabilities
-    is_listed = columns.is_numbered and listed is not None and _names_all(listed, names)
-    if columns.is_numbered and not is_listed:
-        match = match_by_order(names, len(taken), wording)
-    elif is_listed:
-        match = match_columns(names, taken, listed or (), wording)
-    else:
-        match = match_columns(names, taken, columns.classes, wording)
-    numbers = [match.place[name] for name in names]
-    place = np.array(numbers, dtype=np.min_scalar_type(len(match.classes)))
-    lone: dict[int | None, tuple[str | None, ...]] = {
-        None: columns.probabilities,
-        0: (*columns.probabilities, None),
-        1: (None, *columns.probabilities),
-    }
-    classes = plain_classes(match.classes)
-    of = classes if match.lone is None else [classes[match.lone]]
-    is_unnamed = columns.is_numbered or match.lone is not None  # names do not tell, or not always
-    y_proba = probabilities_from(columns, found, where, lone=match.lone)
-    own = place[given.codes]
-    by_name = match.lone is not None and named_class(match.classes, columns.classes[0]) is not None
-    if is_unnamed and len(classes) == 2 and not by_name and not is_listed:
-        check_not_opposite(own, y_proba, taken, [str(name) for name in of], where)
-    return {
-        "columns": columns.of(of) if is_unnamed else columns,
-        "labels": np.array(classes),
-        "place": own,
-        "class_columns": lone[match.lone],
-        "y_proba": y_proba,
-    }
+    def _matched(self, given: Coded) -> dict[str, Any]:
+        """Return labels and probabilities, matched; a single column becomes two."""
+        columns, where, listed = self.columns, self.where, self.listed
+        wording, taken = file_wording(where, columns.label), columns.probabilities
+        names = given.values.tolist()
+        is_listed = listed is not None and _names_all(listed, names)
+        if columns.is_numbered and not is_listed:
+            match = match_by_order(names, len(taken), wording)
+        else:
+            of = listed if is_listed and listed else columns.classes
+            match = match_columns(names, taken, of, wording)
+        place = np.array([match.place[name] for name in names])
+        own = place.astype(np.min_scalar_type(len(match.classes)))[given.codes]
+        classes = plain_classes(match.classes)
+        y_proba = probabilities_from(columns, self.found, where, lone=match.lone)
+        is_unnamed = columns.is_numbered or match.lone is not None  # not all names tell the class
+        if is_unnamed:
+            columns = columns.of(classes if match.lone is None else [classes[match.lone]])
+        by_name = is_listed or (
+            match.lone is not None
+            and named_class(match.classes, self.columns.classes[0]) is not None
+        )
+        if is_unnamed and len(classes) == 2 and not by_name:
+            check_not_opposite(own, y_proba, taken, columns.classes, where)
+        if self.stated is not None:
+            check_predictions(self.codes[self.stated], self.stated, classes, y_proba, where)
+        other = {None: taken, 0: (*taken, None), 1: (None, *taken)}
+        return {
+            "columns": columns,
+            "labels": np.array(classes),
+            "place": own,
+            "class_columns": other[match.lone],
+            "y_proba": y_proba,
+        }
 
 
 def _names_all(listed: Sequence[str], labels: Iterable[str]) -> bool:
@@ -376,6 +359,7 @@ def _names_all(listed: Sequence[str], labels: Iterable[str]) -> bool:
 
 
 def _by_name(labels: Coded) -> IntArray:
+    """Return labels as numbers, in the order of their names."""
     keys = [class_key(name) for name in labels.values]
     number = {key: i for i, key in enumerate(sorted(set(keys)))}
     return np.array([number[key] for key in keys], np.min_scalar_type(len(keys)))[labels.codes]

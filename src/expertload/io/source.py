@@ -7,40 +7,55 @@ text until numbers are requested. A file that breaks a rule is refused.
 
 from __future__ import annotations
 
+import json
 import os
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-import numpy as np
-import pyarrow as pa
+import duckdb
 
-from expertload._typing import AnyArray, BoolArray
+from expertload._check import check_count, parameter_error
+from expertload._names import TOKENS, VOTES
+from expertload._typing import AnyArray
 from expertload.exceptions import FileFormatError
-from expertload.io.engine import (
-    Judgements,
-    Part,
+from expertload.io.columns import Header
+from expertload.io.files import (
+    Archive,
+    FileOptions,
+    OpenedFile,
+    check_distinct_names,
+    explained_errors,
+    resolve_file,
+    resolve_files,
+)
+from expertload.io.formats import (
+    Reader,
     check_query,
     connect,
     connect_to,
     exact_number,
-    explained_errors,
-    lock,
     number_in_text,
-    parts_of,
     quoted,
+    reader_of,
+    text_of,
     why_refused,
 )
-from expertload.io.files import FileOptions, OpenedFile, resolve_file, resolve_files
-from expertload.io.formats import Archive, Reader, check_distinct_names, reader_of
-from expertload.io.values import Coded
+from expertload.io.values import Coded, coded_column, joined, to_numpy
 
 Table = dict[str, AnyArray]
 Batch = dict[str, Any]  # pyarrow arrays, for which the type checker has no types
 Progress = Callable[[int, int | None], None]
 
 BATCH = 100_000
+NUMBERS = ("tinyint", "smallint", "integer", "bigint", "hugeint", "float", "double", "decimal")
+# The log probability of a token that is not listed: its exponential is zero, and it is finite.
+UNLISTED = -1000.0
 # Types that numpy has too; other types become text as DuckDB writes it, or doubles.
 PLAIN = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
@@ -76,30 +91,90 @@ def open_source(
     return Source(file, options, progress)
 
 
-def scan(paths: list[str], options: FileOptions, settings: Mapping[str, str]) -> Any:
-    """Return files as one DuckDB relation, which is read only when it is used."""
+def scan_file(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    options: FileOptions | None = None,
+    memory_limit: str | None = None,
+    temp_directory: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
+) -> Any:
+    r"""Open Parquet, CSV or JSON files as a DuckDB relation, without loading them into memory.
+
+    Parameters
+    ----------
+    path : path-like, or sequence of them
+        A file, a pattern such as ``"predictions/*.parquet"``, a folder of Parquet files, or
+        several of these.
+    options : FileOptions, optional
+        How to open the files: a format, a delimiter, an encoding, a query.
+    memory_limit : str, optional
+        The memory that DuckDB may use, such as ``"1GB"``; beyond it, DuckDB works on disk. Its
+        default is most of the machine's memory.
+    temp_directory : path-like, optional
+        The folder for work on disk; by default a folder for temporary files of the system. It is
+        emptied afterwards.
+    threads : int, optional
+        The number of cores that DuckDB may use; all by default.
+
+    Returns
+    -------
+    duckdb.DuckDBPyRelation
+        A frame for `tally_frame` and `tally_groups`. The columns of CSV and JSON are text, as
+        written; `tally_frame` converts those it needs to numbers. Rows come in any order, which
+        saves memory: if you need an order, also read an identifier.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from expertload.io import scan_file, tally_frame
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "predictions.csv"
+    ...     _ = path.write_text("confidence,correct\n0.9,true\n0.6,false\n")
+    ...     print(tally_frame(scan_file(path)).accuracy)
+    0.5
+    """
+    paths = [os.fspath(one) for one in ([path] if isinstance(path, str | os.PathLike) else path)]
+    if not paths:
+        raise parameter_error("path", "must name a file", "none")
+    # DuckDB creates the folder for work on disk when needed, and removes it.
+    work = temp_directory or Path(tempfile.gettempdir()) / f"expertload-{uuid4().hex}"
+    settings = {"preserve_insertion_order": "false", "temp_directory": os.fspath(work)}
+    if memory_limit is not None:
+        settings["memory_limit"] = memory_limit
+    if threads is not None:
+        settings["threads"] = str(check_count(threads, "threads"))
+    options = options or FileOptions()
+    files = _scannable(paths, options)
+    try:
+        connection = connect(settings)
+    except duckdb.Error as error:
+        got, hint = repr(memory_limit), "pass, for example, '1GB'"
+        raise parameter_error("memory_limit", "must be a size", got, hint) from error
+    reader = reader_of(connection, files, options)
+    every = [one for file in files for one in file.paths]
+    with explained_errors(files[0].where, f"read as {files[0].kind}", every):
+        if options.query is None:
+            return reader.relation(connection)
+        query = check_query(options.query, files[0].where)
+        reader.restrict(connection, every)
+        return connection.sql(query)
+
+
+def _scannable(paths: list[str], options: FileOptions) -> list[OpenedFile]:
+    """Find files that can stay on disk; refuse others."""
     files = resolve_files(paths, options)
-    kind, where = files[0].kind, files[0].where
-    if kind in ("npz", "database"):
+    if files[0].kind in ("npz", "database"):
         raise FileFormatError(
-            f"{where} cannot be scanned. Hint: scan_file takes .csv, .tsv, .parquet, .jsonl and "
-            ".json; read_predictions takes the other formats."
+            f"{files[0].where} cannot be scanned. Hint: scan_file takes .csv, .tsv, .parquet, "
+            ".jsonl and .json; read_predictions takes the other formats."
         )
     if options.decimal != ".":
         raise FileFormatError(
             "scan_file keeps text as written, so it does not support decimal commas. Hint: convert "
             "the numeric columns in a query, for example with replace(p_cat, ',', '.')."
         )
-    connection = connect(settings)
-    reader = reader_of(connection, files, options)
-    paths_of_all = [path for file in files for path in file.paths]
-    with explained_errors(where, f"read as {kind}", paths_of_all):
-        if options.query is None:
-            return reader.relation(connection)
-        query = check_query(options.query, where)
-        reader.relation(connection).to_view("file")
-        lock(connection, paths_of_all)
-        return connection.sql(query)
+    return files
 
 
 class Source:
@@ -132,7 +207,7 @@ class Source:
         self.halves = frozenset() if self._archive is None else self._archive.halves
         with self._explained_errors():
             self._connection = connect_to(file.paths[0]) if self._is_database else connect()
-        self._reader = Reader.of("arrays")
+        self._reader = Reader.of("arrays", None if self._archive is None else self._archive.types)
         if self._archive is None and not self._is_database:
             self._reader = reader_of(self._connection, [file], options)
         self.n_rows = self._counted() if file.kind == "parquet" else self._reader.n_rows
@@ -147,13 +222,9 @@ class Source:
 
     def _describe(self) -> None:
         """Find the columns and their types; columns of several numbers per case are split."""
-        if self._reader.columns is not None:
-            self.types = dict.fromkeys(self._reader.columns, "VARCHAR")
-            self.columns = list(self.types)
-            return
-        if self._archive is not None:
-            self.types, self.numbered = self._archive.types, self._archive.numbered
-            self.columns = list(self.types)
+        if self._reader.types is not None:
+            self.types, self.columns = self._reader.types, list(self._reader.types)
+            self.numbered = frozenset() if self._archive is None else self._archive.numbered
             return
         with self._explained_errors():
             found = self._reader.relation(self._connection)
@@ -185,6 +256,11 @@ class Source:
                 part = self._judged[column].part(of)
                 self._parts[part.name], self.types[part.name] = part, part.type
                 self.columns.append(part.name)
+
+    @property
+    def header(self) -> Header:
+        """The columns, to find those that have a role."""
+        return Header(self.columns, self.where)
 
     def classes_of(self, n_columns: int) -> tuple[str, ...] | None:
         """Return the classes of a matrix, if the file lists as many beside it."""
@@ -327,8 +403,7 @@ class Source:
                 # checked now, because the number of rows of the query is not known in advance
                 self._check_rows(self._counted())
             with self._explained_errors():
-                self._reader.relation(self._connection).to_view("file")
-                lock(self._connection, self._file.paths)
+                self._reader.restrict(self._connection, self._file.paths)
         with self._explained_errors():  # DuckDB would rename a repeated column
             check_distinct_names(self._connection.sql(query).columns, f"The query of {self.where}")
         self.n_rows = None
@@ -360,66 +435,134 @@ class Source:
         return explained_errors(self.where, what, self._file.paths)
 
 
-# ------------------------------------------------------------------ Arrow and numpy
+# ------------------------------------------------------------------ several numbers in one column
 
 
-def to_numpy(values: Any) -> AnyArray:
-    """Return Arrow values as a numpy array; of objects, with None, if some are missing.
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One number of a column that holds several: lists, or structs of named fields.
 
-    Arrow's own conversion imports pandas if it is installed, which takes longer than reading a
-    small file. So it is used only for dates, which cannot be converted in another way.
+    Each number becomes a separate column, `probabilities.cat` or `probabilities.0`. If a list
+    differs in length from the first one, all its numbers are missing, so that none ends up in a
+    wrong column.
+
+    Attributes
+    ----------
+    column : str
+        The column that holds this number.
+    name, type : str
+        The name of the part, and its DuckDB type.
+    sql : str
+        The SQL expression that selects this number.
+    length : int or None
+        The length of the lists; None for structs, whose fields have names.
     """
-    kind = str(values.type)
-    if values.null_count == 0 and kind.endswith(("int8", "int16", "int32", "int64")):
-        return _numbers(values)
-    if values.null_count == 0 and kind in ("float", "double"):
-        return _numbers(values)
-    if kind.startswith(("date", "timestamp")):
-        moments = np.asarray(values.to_numpy(zero_copy_only=False))
-        if values.null_count == 0:
-            return moments
-        listed = moments.astype(object)  # Python's own type ends at the year 9999
-        listed[np.isnat(moments)] = None
-        return listed
-    is_boolean = values.null_count == 0 and kind == "bool"
-    listed = np.empty(len(values), dtype=bool if is_boolean else object)
-    listed[:] = values.to_pylist()
-    return listed
+
+    column: str
+    name: str
+    type: str
+    sql: str
+    length: int | None = None
+
+    @property
+    def is_place(self) -> bool:
+        """Whether this is an element of a list, which has a position but no name."""
+        return self.length is not None and self.length > 1
 
 
-def _numbers(values: Any) -> AnyArray:
-    parts = [np.from_dlpack(chunk) for chunk in getattr(values, "chunks", [values])]
-    return np.concatenate(parts) if len(parts) != 1 else parts[0]
+def parts_of(types: dict[str, Any], length_of: Callable[[str], int | None]) -> list[Part]:
+    """Return the parts of every column that holds several numbers.
+
+    `length_of` returns the length of a column's first list. A column is not split if a part would
+    have the same name as another column.
+    """
+    taken = {name.lower() for name in types}
+    found = [list(_parts(name, kind, length_of)) for name, kind in types.items()]
+    return [part for parts in found if not _clash(parts, taken) for part in parts]
 
 
-def from_numpy(values: AnyArray, is_known: BoolArray | None = None) -> Any:
-    """Return numpy numbers or booleans as an Arrow array, without importing pandas."""
-    letters = np.ascontiguousarray(values)
-    if values.dtype == np.bool_:
-        letters = np.packbits(letters, bitorder="little")
-    known = None
-    if is_known is not None and not is_known.all():
-        known = pa.py_buffer(np.packbits(is_known, bitorder="little"))
-    kind = pa.from_numpy_dtype(values.dtype)
-    return pa.Array.from_buffers(kind, len(values), [known, pa.py_buffer(letters)])
+def _parts(column: str, kind: Any, length_of: Callable[[str], int | None]) -> Iterator[Part]:
+    if kind.id == "struct" and all(_is_number(child) for _, child in kind.children):
+        for field, child in kind.children:
+            sql = f"struct_extract({quoted(column)}, {text_of(field)})"
+            yield Part(column=column, name=f"{column}.{field}", type=str(child), sql=sql)
+    if kind.id in ("list", "array") and _is_number(kind.children[0][1]):
+        length, child = length_of(column) or 0, str(kind.children[0][1])
+        for i in range(length):
+            sql = f"CASE WHEN len({quoted(column)}) = {length} THEN {quoted(column)}[{i + 1}] END"
+            name = f"{column}.{i}" if length > 1 else column
+            yield Part(column=column, name=name, type=child, sql=sql, length=length)
 
 
-def joined(parts: list[Any]) -> Any:
-    """Return the parts of a column as one chunked array."""
-    return pa.chunked_array(parts) if parts else pa.array([], pa.string())
+def _is_number(kind: Any) -> bool:
+    return kind.id.removeprefix("u") in NUMBERS
 
 
-def coded_column(parts: list[Any]) -> Coded:
-    """Return a column from its dictionary-encoded parts; None is one more value if some miss."""
-    if not parts:
-        return Coded(np.empty(0, dtype=object), np.empty(0, dtype=np.int64))
-    chunks = joined(parts).unify_dictionaries().chunks
-    values, has_missing = to_numpy(chunks[0].dictionary), any(part.null_count for part in parts)
-    n_values, kind = len(values), np.min_scalar_type(len(values))
-    if has_missing:
-        values = np.append(values.astype(object), [None])
-    indices = (
-        chunk.indices.fill_null(n_values) if has_missing else chunk.indices for chunk in chunks
-    )
-    codes = [to_numpy(part).astype(kind) for part in indices]
-    return Coded(values, np.concatenate(codes))
+def _clash(parts: list[Part], taken: set[str]) -> bool:
+    names = [part.name.lower() for part in parts]
+    others = [name for name in names if name != parts[0].column.lower()]
+    return len(set(names)) < len(names) or any(name in taken for name in others)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgements:
+    """A column with what a language model says about a case, as one number per class.
+
+    A column ``logprobs`` holds the log probability of each token, ``{"A": -0.1, "B": -2.3}``, a
+    column ``answers`` or ``votes`` holds repeated answers, ``["A", "A", "B"]``. Each class becomes
+    a column, ``logprobs.A`` or ``answers.A``, as do the fields of a struct. The classes are those
+    that occur, but a column may be named although its class does not: whoever certified three
+    classes gets cases in which the model named only two.
+
+    Attributes
+    ----------
+    column : str
+        The name of the column.
+    sql : str
+        The SQL expression for its content as JSON.
+    is_votes : bool
+        Whether it holds repeated answers; else log probabilities of tokens.
+    """
+
+    column: str
+    sql: str
+    is_votes: bool
+
+    @classmethod
+    def among(cls, types: dict[str, str]) -> Iterable[Judgements]:
+        """Yield the columns that may hold judgements, by their names and DuckDB types."""
+        for column, kind in list(types.items()):  # columns are added meanwhile
+            is_votes = column.lower() in VOTES
+            if kind == "VARCHAR" and column.lower() in (*TOKENS, *VOTES):
+                yield cls(column=column, sql=quoted(column), is_votes=is_votes)
+            if kind == "VARCHAR[]" and is_votes:
+                yield cls(column=column, sql=f"to_json({quoted(column)})", is_votes=True)
+
+    def classes(self, connection: Any, table: str, parameters: dict[str, Any]) -> list[str]:
+        """Return the classes that occur; none if the column holds anything but judgements."""
+        kind, names = "OBJECT", f"json_keys({self.sql})"
+        if self.is_votes:
+            kind, names = "ARRAY", self._answers
+        fits = f"CASE WHEN json_valid({self.sql}) THEN json_type({self.sql}) = '{kind}' END"
+        rows = f"FROM ({table}) WHERE {self.sql} IS NOT NULL"
+        query = f"SELECT bool_and(coalesce({fits}, false)) {rows}"
+        if not connection.execute(query, parameters).fetchone()[0]:
+            return []
+        query = f"SELECT DISTINCT unnest({names}) AS name {rows} ORDER BY name"
+        return [name for (name,) in connection.execute(query, parameters).fetchall() if name]
+
+    def part(self, name: str) -> Part:
+        """Return the column of a class: its share of the answers, or its log probability."""
+        if self.is_votes:
+            own = f"list_filter({self._answers}, lambda answer: answer = {text_of(name)})"
+            number = f"len({own}) / nullif(len({self._answers}), 0)"
+        else:
+            path = text_of(f"$.{json.dumps(name, ensure_ascii=False)}")
+            value = f"TRY_CAST(json_extract_string({self.sql}, {path}) AS DOUBLE)"
+            number = f"CASE WHEN json_exists({self.sql}, {path}) THEN {value} ELSE {UNLISTED} END"
+        sql = f"CASE WHEN {self.sql} IS NOT NULL THEN {number} END"
+        return Part(column=self.column, name=f"{self.column}.{name}", type="DOUBLE", sql=sql)
+
+    @property
+    def _answers(self) -> str:
+        return f"from_json({self.sql}, '[\"VARCHAR\"]')"

@@ -8,8 +8,7 @@ each of two models must not be counted twice.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,72 +16,29 @@ import numpy as np
 
 from expertload._label_arrays import number_clusters
 from expertload._labels import listed
-from expertload._names import MODELS
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.calibrators import ConfidenceScore
 from expertload.cases import Cases, check_weight
 from expertload.evaluation import Evaluation, Members, evaluate
 from expertload.exceptions import FileFormatError, ShapeError
-from expertload.io.columns import Columns, find_column
-from expertload.io.engine import text_of
+from expertload.io.columns import CLUSTERS, Columns, Identity
+from expertload.io.formats import text_of
 from expertload.io.values import Coded, names_from
 
-IDENTIFIERS = ("id", "case_id", "sample_id", "image_id", "identifier", "uid", "uuid")
-SPLITS = ("split", "subset")
 TRAINED = ("train", "training")
-# If these repeat, cases are not independent, even if the user did not say so.
-CLUSTERS = (
-    *("patient", "patient_id", "subject", "subject_id"),
-    *("participant_id", "person_id", "visit_id", "document_id"),
-)
-# Other columns that may name who a case belongs to: customer_id, Kundennr, case_no, memberNo.
-NUMBERED = re.compile(
-    r"(?i:(?:^|[_\-. ])(?:id|no|nr|num|number|nummer|key)\.?$|nr$|nummer$)|[a-z](?:Id|ID|Nr|No)$"
-)
-BELONGS_TO = re.compile(
-    r"patient|subject|participant|person|visit|document|customer|client|member|household|account"
-    r"|user|kunde|mandant",
-    re.IGNORECASE,
-)
 # With fewer distinct values, such a column names devices or sites, and not who is concerned.
 FEWEST_CLUSTERS = 20
+# What a row lacks, and what to do about it.
+NAMELESS = {
+    "identifier": ("case", "give every case its own identifier"),
+    "cluster": ("cluster", "give a case without a cluster its own cluster name"),
+    "group": ("group", "give cases without a group a group name such as 'unknown'"),
+}
 # The fields with one value per case.
 ROW_WISE = (
     *("place", "y_proba", "target", "correct", "confidence", "weight"),
     *("identifiers", "models", "clusters", "expert_answers"),
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Identity:
-    """The columns that identify the case and the model of a row.
-
-    Attributes
-    ----------
-    identifier : str, optional
-        The column that identifies a case. Found by its name (id, case_id, sample_id, image_id,
-        identifier, uid or uuid) if none is given; ``"none"`` if such a column means something else.
-    model : str, optional
-        The column that names the model, if a file has several; ``"none"`` if a column of that
-        name means something else.
-    cluster : str, optional
-        The column whose value is the same for cases that belong together, such as patient. If
-        none is given, columns with a usual name are checked for repeats, to warn of them;
-        ``"none"`` turns this off.
-    expert : str, optional
-        The column with what an expert alone answered, empty where nobody read a case.
-    """
-
-    identifier: str | None = None
-    model: str | None = None
-    cluster: str | None = None
-    expert: str | None = None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns to read."""
-        names = (self.identifier, self.model, self.cluster, self.expert)
-        return tuple(name for name in names if name is not None)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -175,11 +131,8 @@ class PredictionsTable:
     @property
     def groups(self) -> AnyArray | None:
         """The group of each case as text; None for missing groups."""
-        return (
-            None
-            if self.group_codes is None
-            else names_from(self.group_codes.values)[self.group_codes.codes]
-        )
+        coded = self.group_codes
+        return None if coded is None else names_from(coded.values)[coded.codes]
 
     @property
     def cases(self) -> Cases:
@@ -221,21 +174,16 @@ class PredictionsTable:
 
     def by_model(self) -> dict[str, PredictionsTable]:
         """Return the rows of each model, if the file has a model column."""
-        column = self.identity.model
+        column, parts = self.identity.model, dict[str, PredictionsTable]()
         if self.models is None or column is None:
             return {self.where: self}
-        parts = {
-            name: replace(self.take(rows), identity=replace(self.identity, model=None))
-            for name, rows in split_rows(self.models, column, self.where).items()
-        }
-        for name, part in parts.items():
-            part.check_distinct(f"{self.where} ({name})")
+        own = replace(self, identity=replace(self.identity, model=None))
+        for name, rows in split_rows(self.models, column, self.where).items():
+            parts[name] = part = own.take(rows)
+            if part.identifiers is not None:
+                of = f"{self.where} ({name})"
+                check_distinct(part.identifiers, str(part.identity.identifier), of)
         return parts
-
-    def check_distinct(self, where: str) -> None:
-        """Refuse a file in which an identifier occurs more than once."""
-        if self.identifiers is not None and self.identity.identifier is not None:
-            check_distinct(self.identifiers, self.identity.identifier, where)
 
     def evaluate(self, *, score: ConfidenceScore | None = None, **options: Any) -> Evaluation:
         """Evaluate the predictions.
@@ -248,33 +196,30 @@ class PredictionsTable:
             ``target_accuracy``, ``confidence_level``, ``method``, ``certify_groups``, ``promises``
             and ``cluster_promise``, as in `expertload.evaluation.evaluate`.
         """
-        if options.get("certify_groups") and self.columns.group in self._answers():
-            raise FileFormatError(
-                f"Groups that are certified must be known of new cases, and '{self.columns.group}' "
-                f"of {self.where} is what they are asked for. Hint: name another column (--group)."
-            )
-        if options.get("certify_groups") and self.group_codes is None:
+        cases = self._cases(self._certified_groups() if options.get("certify_groups") else None)
+        if score is not None:
+            ranked_by = score.confidence(np.asarray(self.y_proba))
+            cases = replace(cases, confidence=ranked_by, is_ranked_by_probability=False)
+        coded = self.group_codes
+        members = coded and Members.from_codes(names_from(coded.values), coded.codes)
+        found = evaluate(cases, members=members, **options)
+        return self._named(replace(found, target=self.target), score)
+
+    def _certified_groups(self) -> AnyArray:
+        """Return the group of each case; refuse groups that new cases will not have."""
+        column, groups = self.columns.group, self.groups
+        if column is None or groups is None:
             raise FileFormatError(
                 f"Certifying groups (--certify-groups) needs a column of groups. {self.where} has "
                 "none called 'group'. Hint: name the column (--group)."
             )
-        groups = self.groups if options.get("certify_groups") else None
-        if groups is not None:
-            check_groups_named(groups, str(self.columns.group), self.where)
-        cases = self._cases(groups)
-        if score is not None:
-            ranked_by = score.confidence(np.asarray(self.y_proba))
-            cases = replace(cases, confidence=ranked_by, is_ranked_by_probability=False)
-        found = evaluate(cases, members=self._members(), **options)
-        return self._named(replace(found, target=self.target), score)
-
-    def _answers(self) -> set[str]:
-        """Return the columns that only the answers to new cases will fill."""
-        return {name for name in (self.columns.label, self.columns.correct) if name is not None}
-
-    def _members(self) -> Members | None:
-        groups = self.group_codes
-        return groups and Members.from_codes(names_from(groups.values), groups.codes)
+        if column in (self.columns.label, self.columns.correct):
+            raise FileFormatError(
+                f"Groups that are certified must be known for new cases, but '{column}' of "
+                f"{self.where} is what they are asked for. Hint: name another column (--group)."
+            )
+        check_named(groups, "group", column, self.where)
+        return groups
 
     def _named(self, found: Evaluation, score: ConfidenceScore | None = None) -> Evaluation:
         """Store the columns in the operating point, to find them in new files."""
@@ -288,15 +233,13 @@ class PredictionsTable:
             confidence_column=self.columns.confidence,
             group_column=None if found.group_certification is None else self.columns.group,
         )
-        groups, targets = found.group_certification, found.target_certification
-        classes = found.class_certification
+        kinds = ("group_certification", "class_certification", "target_certification")
+        several = {name: getattr(found, name) for name in kinds}
         return replace(
             found,
             operating_point=replace(point, origin=origin),
             certification=certification and replace(certification, origin=origin),
-            group_certification=groups and groups.with_origin(origin),
-            class_certification=classes and classes.with_origin(origin),
-            target_certification=targets and targets.with_origin(origin),
+            **{name: one and one.with_origin(origin) for name, one in several.items()},
             identifiers=self.identifiers,
             identified_by=self.identity.identifier,
         )
@@ -330,65 +273,31 @@ def match_cases(tables: Mapping[str, PredictionsTable]) -> dict[str, Predictions
     array([0.7, 0.8])
     """
     columns = {(table.identity.identifier or "").lower() for table in tables.values()}
-    first, *others = tables.items()
-    if len(columns) > 1 or not others:
-        return {name: table if not others else _anonymous(table) for name, table in tables.items()}
-    return {first[0]: first[1], **{other[0]: _matched(first, other) for other in others}}
+    if len(columns) > 1:
+        return {
+            name: replace(
+                table, identity=replace(table.identity, identifier=None), identifiers=None
+            )
+            for name, table in tables.items()
+        }
+    (own, first), *others = tables.items()
+    return {own: first, **{name: _matched(own, first, name, other) for name, other in others}}
 
 
-def _anonymous(table: PredictionsTable) -> PredictionsTable:
-    kept = replace(table.identity, identifier=None)
-    return replace(table, identity=kept, identifiers=None)
-
-
-def _matched(a: tuple[str, PredictionsTable], b: tuple[str, PredictionsTable]) -> PredictionsTable:
-    (_, first), (_, other) = a, b
+def _matched(
+    own: str, first: PredictionsTable, name: str, other: PredictionsTable
+) -> PredictionsTable:
+    """Return the second table in the order of the first."""
     column = other.identity.identifier
     if first.identifiers is None or other.identifiers is None or column is None:
         return other
-    names = (a[0], b[0]) if first.where == other.where else (first.where, other.where)
+    names = (own, name) if first.where == other.where else (first.where, other.where)
     rows = align(first.identifiers, other.identifiers, column, names)
     found = other if rows is None else other.take(rows)
     return replace(found, identifiers=first.identifiers)
 
 
 # ------------------------------------------------------------------ which rows are which cases
-
-
-def find_identity(
-    available: Sequence[str], wanted: Identity, taken: Collection[str], where: str
-) -> Identity:
-    """Return the columns that identify rows; columns already used for another role are skipped."""
-    identifier = _find(available, IDENTIFIERS, wanted.identifier, taken, where)
-    model = _find(available, MODELS, wanted.model, taken, where)
-    cluster = _find(available, CLUSTERS, wanted.cluster, taken, where)
-    expert = _find(available, (), wanted.expert, taken, where)
-    if cluster is None and wanted.cluster is None:
-        used = {*taken, identifier, model, expert}
-        cluster = _likely_cluster([column for column in available if column not in used])
-    return Identity(identifier=identifier, model=model, cluster=cluster, expert=expert)
-
-
-def _likely_cluster(available: Sequence[str]) -> str | None:
-    """Return a column named like an identifier, rather of a person or thing than of a case."""
-    likely = [c for c in available if NUMBERED.search(c) or BELONGS_TO.fullmatch(c)]
-    return next((c for c in likely if BELONGS_TO.search(c)), likely[0] if likely else None)
-
-
-def find_split(available: Sequence[str], taken: Collection[str], where: str) -> str | None:
-    """Return a column that names the part of the data, such as train and test; None if none."""
-    return _find(available, SPLITS, None, taken, where)
-
-
-def _find(
-    available: Sequence[str],
-    usual: Sequence[str],
-    wanted: str | None,
-    taken: Collection[str],
-    where: str,
-) -> str | None:
-    free = [name for name in available if wanted is not None or name not in taken]
-    return find_column(free, usual, wanted, where)
 
 
 def check_one_model(models: AnyArray, column: str, where: str) -> None:
@@ -418,40 +327,25 @@ def check_not_trained(parts: AnyArray, column: str, where: str) -> None:
         )
 
 
-def known_identifiers(
-    values: AnyArray, column: str, where: str, *, is_named: bool
-) -> AnyArray | None:
-    """Return identifiers; None if the user did not name the column and some are missing."""
-    if is_named:
-        hint = "give every case its own identifier"
-        _check_named(values, f"The column '{column}' of {where} identifies no case", hint)
-        return values
-    return None if _missing(values) else values
-
-
 def known_clusters(values: AnyArray, column: str, where: str) -> AnyArray:
     """Return the cluster of each case as text; refuse missing clusters."""
-    hint = "give a case without a cluster its own cluster name"
-    _check_named(values, f"The column '{column}' of {where} names no cluster", hint)
+    check_named(values, "cluster", column, where)
     return as_text(values)
 
 
-def check_groups_named(values: AnyArray, column: str, where: str) -> None:
-    """Refuse missing groups, which cannot be certified."""
-    hint = "give cases without a group a group name such as 'unknown'"
-    _check_named(values, f"The column '{column}' of {where} names no group", hint)
+def check_named(values: AnyArray, role: str, column: str, where: str) -> None:
+    """Refuse missing names of cases, clusters or groups."""
+    missing = _missing(values)
+    if missing:
+        says, hint = NAMELESS[role]
+        raise FileFormatError(
+            f"The column '{column}' of {where} names no {says} in row {missing[0] + 1}, and in "
+            f"{len(missing)} row(s) in total. Hint: {hint}."
+        )
 
 
 def _missing(values: AnyArray) -> list[int]:
     return [i for i, v in enumerate(values) if v is None] if values.dtype.kind == "O" else []
-
-
-def _check_named(values: AnyArray, says: str, hint: str) -> None:
-    missing = _missing(values)
-    if missing:
-        raise FileFormatError(
-            f"{says} in row {missing[0] + 1}, and in {len(missing)} row(s) in total. Hint: {hint}."
-        )
 
 
 def check_distinct(values: AnyArray, column: str, where: str) -> None:

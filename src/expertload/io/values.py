@@ -14,6 +14,7 @@ from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from scipy.special import softmax
 
 from expertload._blocks import blocks
@@ -425,3 +426,68 @@ def _area(high: FloatArray, low: FloatArray) -> tuple[float, float]:
     pairs = len(high) * len(low)
     error = np.sqrt((len(high) + len(low) + 1) / (12 * pairs))
     return float(below.sum() / (2 * pairs)), float(error)
+
+
+# ------------------------------------------------------------------ Arrow and numpy
+
+
+def to_numpy(values: Any) -> AnyArray:
+    """Return Arrow values as a numpy array; of objects, with None, if some are missing.
+
+    Arrow's own conversion imports pandas if it is installed, which takes longer than reading a
+    small file. So it is used only for dates, which cannot be converted in another way.
+    """
+    kind = str(values.type)
+    if values.null_count == 0 and kind.endswith(("int8", "int16", "int32", "int64")):
+        return _numbers(values)
+    if values.null_count == 0 and kind in ("float", "double"):
+        return _numbers(values)
+    if kind.startswith(("date", "timestamp")):
+        moments = np.asarray(values.to_numpy(zero_copy_only=False))
+        if values.null_count == 0:
+            return moments
+        listed = moments.astype(object)  # Python's own type ends at the year 9999
+        listed[np.isnat(moments)] = None
+        return listed
+    is_boolean = values.null_count == 0 and kind == "bool"
+    listed = np.empty(len(values), dtype=bool if is_boolean else object)
+    listed[:] = values.to_pylist()
+    return listed
+
+
+def _numbers(values: Any) -> AnyArray:
+    parts = [np.from_dlpack(chunk) for chunk in getattr(values, "chunks", [values])]
+    return np.concatenate(parts) if len(parts) != 1 else parts[0]
+
+
+def from_numpy(values: AnyArray, is_known: BoolArray | None = None) -> Any:
+    """Return numpy numbers or booleans as an Arrow array, without importing pandas."""
+    letters = np.ascontiguousarray(values)
+    if values.dtype == np.bool_:
+        letters = np.packbits(letters, bitorder="little")
+    known = None
+    if is_known is not None and not is_known.all():
+        known = pa.py_buffer(np.packbits(is_known, bitorder="little"))
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [known, pa.py_buffer(letters)])
+
+
+def joined(parts: list[Any]) -> Any:
+    """Return the parts of a column as one chunked array."""
+    return pa.chunked_array(parts) if parts else pa.array([], pa.string())
+
+
+def coded_column(parts: list[Any]) -> Coded:
+    """Return a column from its dictionary-encoded parts; None is one more value if some miss."""
+    if not parts:
+        return Coded(np.empty(0, dtype=object), np.empty(0, dtype=np.int64))
+    chunks = joined(parts).unify_dictionaries().chunks
+    values, has_missing = to_numpy(chunks[0].dictionary), any(part.null_count for part in parts)
+    n_values, kind = len(values), np.min_scalar_type(len(values))
+    if has_missing:
+        values = np.append(values.astype(object), [None])
+    indices = (
+        chunk.indices.fill_null(n_values) if has_missing else chunk.indices for chunk in chunks
+    )
+    codes = [to_numpy(part).astype(kind) for part in indices]
+    return Coded(values, np.concatenate(codes))
