@@ -31,15 +31,8 @@ from expertload._check import require_extra
 from expertload._store import TRAINING_SET
 from expertload._typing import AnyArray
 from expertload.exceptions import DataNotFoundError
-from expertload.lab.data.dataset import (
-    Augmentation,
-    Dataset,
-    ImageArray,
-    Normalisation,
-    Split,
-    carve,
-)
-from expertload.lab.data.files import DataRequest, RemoteFile, damaged, reading
+from expertload.lab.data.dataset import Dataset, ImageArray, Split, carve
+from expertload.lab.data.files import DataRequest, damaged, reading
 
 THREADS = 4
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
@@ -51,15 +44,6 @@ SIZE_HINT = (
 LAYOUT = "expected PATH/CLASS/image.png, or PATH/train/CLASS/image.png with PATH/test"
 MANIFEST = "manifest.json"
 FOLDER = "tiny-imagenet-200"
-TINY_IMAGENET_FILES = (
-    RemoteFile(
-        f"{FOLDER}.zip",
-        f"https://cs231n.stanford.edu/{FOLDER}.zip",
-        "sha256:6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
-        unpacks_to=FOLDER,
-        holds=("wnids.txt", "words.txt", "train", "val/val_annotations.txt"),
-    ),
-)
 
 
 def decode_images(paths: Sequence[Path], *, size: int | None = None) -> ImageArray:
@@ -127,14 +111,8 @@ def load_folder(request: DataRequest) -> Dataset:
     splits = (_read_given_splits if given else _split_whole)(root, classes, request)
     if len({split.images.shape[1:] for split in splits}) > 1:
         raise damaged(root, "has splits of different sizes", SIZE_HINT)
-    return Dataset(
-        request.name,
-        tuple(map(unquote, classes) if (root / MANIFEST).exists() else classes),
-        *splits,
-        normalisation=Normalisation.measured(splits[0].images),
-        augmentation=Augmentation(),  # a mirror image may be another class
-        source=str(root),
-    )
+    exported = (root / MANIFEST).exists()
+    return request.dataset(splits, root, [*map(unquote, classes)] if exported else classes)
 
 
 def _subfolders(folder: Path) -> list[str]:
@@ -247,13 +225,5 @@ def load_tiny_imagenet(request: DataRequest) -> Dataset:
     root = request.find(f"{FOLDER}/wnids.txt", "wnids.txt").parent
     codes = sorted(_lines(root / "wnids.txt"))
     train, validation = request.hold_out(_labelled(_training_files(root, codes)))
-    return Dataset(
-        request.name,
-        _class_names(root, codes),
-        train,
-        validation,
-        _labelled(_test_files(root, codes)),
-        normalisation=Normalisation((0.4802, 0.4481, 0.3975), (0.2770, 0.2691, 0.2821)),
-        augmentation=Augmentation(padding=8, flip=True),
-        source=str(root),
-    )
+    splits = train, validation, _labelled(_test_files(root, codes))
+    return request.dataset(splits, root, _class_names(root, codes))
