@@ -78,6 +78,8 @@ def keys(section, prefix=""):
     """(key, default as the page writes it) of a section and all below it."""
     for name, field in section.model_fields.items():
         parts = [field.annotation, *get_args(field.annotation)]
+        if parts == [type(None)]:  # a setting of earlier versions
+            continue
         below = [p for p in parts if isinstance(p, type) and issubclass(p, BaseModel)]
         if not below or len(parts) > 1:
             yield prefix + name, "required" if field.is_required() else written(field.default)
