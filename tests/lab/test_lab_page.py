@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.lab.models import model_names
-from expertload.lab.runs.recipe import Recipe
-from expertload.lab.runs.recipe_files import load_recipe
+from expertload.lab.runs.recipe import Recipe, load_recipe
 from expertload.losses import build_loss
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -51,7 +51,9 @@ def moved_slowly(image, padding, chance, mode="constant"):
     seed=st.integers(0, 1000),
 )
 def test_pixels_move_as_in_a_loop(padding, flip, flip_vertical, symmetries, reflect, seed):
-    how = Augmentation(padding, flip, flip_vertical, symmetries)
+    how = Augmentation(
+        padding=padding, flip=flip, flip_vertical=flip_vertical, symmetries=symmetries
+    )
     images = random_images(np.random.default_rng(seed), 12, 7, 7 if symmetries else 5, 3)
     chances = chances_of(how, seed=seed)
     moved = move_pixels(torch.from_numpy(images), chances, padding=padding, reflect=reflect)

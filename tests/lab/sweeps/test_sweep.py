@@ -15,8 +15,7 @@ from tests.lab.conftest import environment
 from expertload.exceptions import ExpertLoadError, FileWriteError, ParameterError
 from expertload.lab.data import load_dataset
 from expertload.lab.runs.folder import RunFolder
-from expertload.lab.runs.recipe import ModelConfig
-from expertload.lab.runs.recipe_files import load_recipe
+from expertload.lab.runs.recipe import ModelConfig, load_recipe
 from expertload.lab.sweeps.launch import ClusterLauncher, ProcessLauncher
 from expertload.lab.sweeps.sweep import Observer, Sweep, SweepReport, print_report
 

@@ -24,8 +24,7 @@ from expertload.lab.ladder.steps import Climb, Network, chosen_views, climb
 from expertload.lab.results.ensembles import affordable_views, make_ensemble
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.origin import load_run_data
-from expertload.lab.runs.recipe import DataConfig, Recipe
-from expertload.lab.runs.recipe_files import change, merge, problems_of
+from expertload.lab.runs.recipe import DataConfig, Recipe, change, merge, problems_of
 from expertload.lab.sweeps.launch import Launcher, ProcessLauncher
 from expertload.lab.sweeps.sweep import Observer, Sweep
 
@@ -411,9 +410,7 @@ def _usual_augmentation(data: Dataset, side: int) -> dict[str, Any]:
     own = data.augmentation
     if own == Augmentation():
         return {"padding": max(1, side // 16)}
-    return {
-        name: value for name, value in vars(own).items() if value != getattr(Augmentation, name)
-    }
+    return own.model_dump(exclude_defaults=True)
 
 
 def _recipe(content: dict[str, Any], settings: Sequence[str]) -> Recipe:

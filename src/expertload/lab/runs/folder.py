@@ -150,10 +150,16 @@ class RunFolder:
     def create(self, config: RunConfig) -> None:
         """Create the folder, or check that it belongs to this configuration."""
         make_folder(self.path)
-        if (self.path / "config.json").exists():
-            self._refuse_other(config)
-        else:
-            self.write_json("config.json", config.model_dump(mode="json"))
+        wanted = config.model_dump(mode="json")
+        if not (self.path / "config.json").exists():
+            self.write_json("config.json", wanted)
+            return
+        found = self.config().model_dump(mode="json")
+        if found != wanted:
+            raise FileFormatError(
+                f"{self.path} holds a run with another configuration ({_difference(found, wanted)})"
+                ". Hint: choose another folder, or remove this one if it is not needed."
+            )
 
     def environment(self) -> dict[str, Any]:
         """Return the recorded environment of the training; empty if there is no record."""
@@ -192,14 +198,6 @@ class RunFolder:
             yield
         finally:
             lock.release()
-
-    def _refuse_other(self, config: RunConfig) -> None:
-        found, wanted = self.config().model_dump(mode="json"), config.model_dump(mode="json")
-        if found != wanted:
-            raise FileFormatError(
-                f"{self.path} holds a run with another configuration ({_difference(found, wanted)})"
-                ". Hint: choose another folder, or remove this one if it is not needed."
-            )
 
     def config(self) -> RunConfig:
         """The configuration of the run."""

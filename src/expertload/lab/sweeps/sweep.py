@@ -85,7 +85,7 @@ def choose_options(
     Examples
     --------
     >>> from expertload.lab.sweeps.sweep import choose_options
-    >>> from expertload.lab.runs.recipe_files import load_recipe
+    >>> from expertload.lab.runs.recipe import load_recipe
     >>> digits = load_recipe("digits")
     >>> choose_options(digits, "ce", [0], lambda loss, seed: None).chosen.name  # no choice to make
     'ce'
@@ -200,7 +200,7 @@ class Sweep:
 
     Examples
     --------
-    >>> from expertload.lab.runs.recipe_files import load_recipe
+    >>> from expertload.lab.runs.recipe import load_recipe
     >>> from expertload.lab.sweeps.sweep import Sweep
     >>> sweep = Sweep(load_recipe("digits"), "nowhere", losses=["ce"], seeds=range(3))
     >>> [run.seed for run in sweep.waiting()]

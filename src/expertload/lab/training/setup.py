@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.distributed.nn.functional import all_reduce  # the sum; so is that of its gradients
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from expertload.exceptions import ParameterError
@@ -194,28 +194,6 @@ def _version(package: str) -> str | None:
         return None
 
 
-class _SumOverProcesses(torch.autograd.Function):
-    """The sum over processes, returned to every process; gradients are summed in the same way."""
-
-    @staticmethod
-    def forward(ctx: FunctionCtx, term: Tensor) -> Tensor:
-        total = term.clone()
-        dist.all_reduce(total)
-        return total
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: FunctionCtx, gradient: Tensor) -> Tensor:
-        total = gradient.clone()
-        dist.all_reduce(total)
-        return total
-
-
-def _sum_over_processes(term: Tensor) -> Tensor:
-    total: Tensor = _SumOverProcesses.apply(term)  # type: ignore[no-untyped-call]
-    return total
-
-
 class _GlobalStatistics(_BatchNorm):
     """Batch norm with the statistics of the rows of all processes."""
 
@@ -229,10 +207,11 @@ class _GlobalStatistics(_BatchNorm):
         wide = input.to(torch.promote_types(input.dtype, torch.float32))
         rows = wide.transpose(0, 1).flatten(1)  # (channels, positions)
         count = rows.new_full((1,), rows.shape[1])
-        sums = _sum_over_processes(torch.cat([rows.sum(dim=1), count]))
+        sums: Tensor = all_reduce(torch.cat([rows.sum(dim=1), count]))  # type: ignore[no-untyped-call]
         mean = sums[:-1] / sums[-1]
         # A second pass for the squares: the one-pass formula loses digits in float32.
-        squares = _sum_over_processes(((rows - mean[:, None]) ** 2).sum(dim=1))
+        gaps = rows - mean[:, None]
+        squares: Tensor = all_reduce((gaps**2).sum(dim=1))  # type: ignore[no-untyped-call]
         if self.training and self.track_running_stats:
             self._update_statistics(mean.detach(), squares.detach(), sums[-1].detach())
         scale = torch.rsqrt(squares / sums[-1] + self.eps)
