@@ -21,6 +21,7 @@ from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.exceptions import ShapeError
 
 ImageArray: TypeAlias = NDArray[np.uint8]
+LUMINANCE = (0.299, 0.587, 0.114)  # how bright red, green and blue are
 
 
 @dataclass(frozen=True, eq=False)

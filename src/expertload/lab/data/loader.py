@@ -23,9 +23,8 @@ from torch.nn import functional as F  # noqa: N812 - the customary name
 from expertload._check import check_count
 from expertload._typing import AnyArray
 from expertload.exceptions import ParameterError
-from expertload.lab.data.dataset import Augmentation, Normalisation, Split
+from expertload.lab.data.dataset import LUMINANCE, Augmentation, Normalisation, Split
 
-EYE = (0.299, 0.587, 0.114)  # how bright red, green and blue are
 _ORDER, _AUGMENTATION = 0, 1  # separates the streams of random numbers
 
 
@@ -359,7 +358,7 @@ def _coloured(images: Tensor, chances: Chances) -> Tensor:
     images = images * each(chances.brightness)
     mean = _grey(images).mean(dim=(1, 2, 3), keepdim=True)
     images = mean + (images - mean) * each(chances.contrast)
-    if images.shape[1] == len(EYE):
+    if images.shape[1] == len(LUMINANCE):
         grey = _grey(images)
         images = grey + (images - grey) * each(chances.saturation)
     return images.clamp(0, 255)
@@ -367,7 +366,7 @@ def _coloured(images: Tensor, chances: Chances) -> Tensor:
 
 def _grey(images: Tensor) -> Tensor:
     """Return the brightness of each pixel, (n, 1, height, width)."""
-    if images.shape[1] != len(EYE):
+    if images.shape[1] != len(LUMINANCE):
         return images.mean(dim=1, keepdim=True)
-    weights = torch.tensor(EYE, dtype=images.dtype, device=images.device).view(1, -1, 1, 1)
+    weights = torch.tensor(LUMINANCE, dtype=images.dtype, device=images.device).view(1, -1, 1, 1)
     return (images * weights).sum(dim=1, keepdim=True)

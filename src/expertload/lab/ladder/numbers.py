@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -23,16 +23,10 @@ from expertload._typing import FloatArray, IntArray
 from expertload.cases import Cases
 from expertload.lab.ladder.steps import STEPS, Answers, Step
 from expertload.lab.results.evaluate import evaluate_probabilities
-from expertload.lab.results.measures import load_name
+from expertload.lab.results.measures import cases_of, load_name
 from expertload.operating_point import CertifiedPoint, certify
 from expertload.significance import Interval, load_difference
 from expertload.significance.interval import influence_of_cases, linearise
-
-Models = Sequence[FloatArray]  # the probabilities of each
-MEANS = (
-    *("aucoc", "accuracy", "ece", "nll", "brier"),
-    *("certified", "certified_load", "certified_accuracy", "seconds", "passes"),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,12 +102,13 @@ def measure_step(
     """
     each = [_measure(model, labels, target_accuracies) for model in step.models]
     mean = {name: _mean([numbers[name] for numbers in each]) for name in each[0]}
-    numbers: dict[str, Any] = {name: mean[name] for name in MEANS}
+    known = (field.name for field in fields(LadderRow))
+    numbers: dict[str, Any] = {name: mean[name] for name in known if name in mean}
     if before is not None:
-        sides = [[model.test for model in one.models] for one in (step, before)]
+        sides = [[cases_of(labels, model.test) for model in one.models] for one in (step, before)]
         numbers |= {
-            "aucoc_change": aucoc_change(labels, *sides),
-            "load_change": load_change(labels, *sides, target_accuracy=target_accuracies[0]),
+            "aucoc_change": aucoc_change(*sides),
+            "load_change": load_difference(*sides, target_accuracy=target_accuracies[0]),
         }
     return LadderRow(
         step=step.name,
@@ -208,12 +203,7 @@ def certified_load(labels: IntArray, proba: FloatArray, *, target_accuracy: floa
     load 0.34, accuracy 0.92
     """
     first, second = halves(len(labels))
-    point = certify(
-        labels[first],
-        proba[first],
-        target_accuracy=target_accuracy,
-        labels=np.arange(proba.shape[1]),
-    )
+    point = certify(cases_of(labels[first], proba[first]), target_accuracy=target_accuracy)
     accepted = point.accepts(proba[second].max(axis=1))
     right = proba[second].argmax(axis=1) == labels[second]
     accuracy = float(right[accepted].mean()) if accepted.any() else float("nan")
@@ -224,16 +214,14 @@ def certified_load(labels: IntArray, proba: FloatArray, *, target_accuracy: floa
 
 
 def aucoc_change(
-    labels: IntArray, after: Models, before: Models, *, confidence_level: float = 0.95
+    after: Sequence[Cases], before: Sequence[Cases], *, confidence_level: float = 0.95
 ) -> Interval:
     """Compute the change of mean AUCOC between two groups of models, with its interval.
 
     Parameters
     ----------
-    labels : ndarray of int64
-        Column numbers.
-    after, before : sequence of ndarray, shape (n, classes)
-        Probabilities of the same cases.
+    after, before : sequence of Cases
+        What each model of a group says of the same cases.
     confidence_level : float, default=0.95
 
     Returns
@@ -244,18 +232,20 @@ def aucoc_change(
     Examples
     --------
     >>> import numpy as np
+    >>> from expertload import Cases
     >>> from expertload.lab.ladder.numbers import aucoc_change
     >>> rng = np.random.default_rng(0)
     >>> good = rng.dirichlet(np.full(3, 0.2), size=1000)
     >>> labels = (good.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
     >>> worse = 0.6 * good + 0.4 * rng.dirichlet(np.ones(3), size=1000)
-    >>> print(aucoc_change(labels, [good], [worse]))
+    >>> after, before = (Cases.from_predictions(labels, proba) for proba in (good, worse))
+    >>> print(aucoc_change([after], [before]))
     0.0471 (95 % interval 0.0323 to 0.0618)
     """
-    (area, influence), (old_area, old_influence) = (
-        _mean_influence(labels, models) for models in (after, before)
-    )
-    found = linearise(area - old_area, influence - old_influence)
+    sides = [[influence_of_cases(cases) for cases in side] for side in (after, before)]
+    areas = [fmean(area for area, _ in side) for side in sides]
+    influences = [np.mean([influence for _, influence in side], axis=0) for side in sides]
+    found = linearise(areas[0] - areas[1], influences[0] - influences[1])
     reach = found.quantile(confidence_level) * found.standard_error
     return Interval(
         estimate=found.value,
@@ -263,65 +253,4 @@ def aucoc_change(
         high=found.value + reach,
         confidence_level=confidence_level,
         standard_error=found.standard_error,
-    )
-
-
-def _mean_influence(labels: IntArray, models: Models) -> tuple[float, FloatArray]:
-    """Return the mean area of models, and the influence of each case on it."""
-    areas, influences = [], []
-    for proba in models:
-        area, influence = influence_of_cases(_cases(labels, proba))
-        areas.append(area)
-        influences.append(influence)
-    return float(np.mean(areas)), np.mean(influences, axis=0)
-
-
-def _cases(labels: IntArray, proba: FloatArray) -> Cases:
-    return Cases.from_predictions(labels, proba, labels=np.arange(proba.shape[1]))
-
-
-def load_change(
-    labels: IntArray,
-    after: Models,
-    before: Models,
-    *,
-    target_accuracy: float,
-    n_resamples: int = 1000,
-    confidence_level: float = 0.95,
-    random_state: int = 0,
-) -> Interval:
-    """Compute the change of the mean expert load at an accuracy, with a bootstrap interval.
-
-    Parameters
-    ----------
-    labels, after, before, confidence_level
-        As in `aucoc_change`.
-    target_accuracy : float
-    n_resamples : int, default=1000
-        Cases are drawn with replacement, the same for all models.
-    random_state : int, default=0
-
-    Returns
-    -------
-    Interval
-        Its ends are percentiles.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expertload.lab.ladder.numbers import load_change
-    >>> rng = np.random.default_rng(0)
-    >>> good = rng.dirichlet(np.full(3, 0.2), size=1000)
-    >>> labels = (good.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
-    >>> worse = 0.6 * good + 0.4 * rng.dirichlet(np.ones(3), size=1000)
-    >>> print(load_change(labels, [good], [worse], target_accuracy=0.9))
-    -0.1680 (95 % interval -0.4820 to -0.0620)
-    """
-    sides = ([_cases(labels, proba) for proba in models] for models in (after, before))
-    return load_difference(
-        *sides,
-        target_accuracy=target_accuracy,
-        n_resamples=n_resamples,
-        confidence_level=confidence_level,
-        random_state=random_state,
     )

@@ -17,10 +17,9 @@ import numpy as np
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats is slow to import
 
 from expertload._check import check_count, check_fraction
-from expertload.cases import Cases
 from expertload.curve import aucoc_score
 from expertload.exceptions import ParameterError
-from expertload.lab.results.measures import Measure, Metric, find_measure
+from expertload.lab.results.measures import Measure, Metric, cases_of, find_measure
 from expertload.lab.runs.finished import FinishedRun, Runs, check_same_cases, read_runs
 from expertload.significance import (
     Comparison,
@@ -163,9 +162,7 @@ def compare_runs(
     check_same_cases([*sides[0], *sides[1]])
     labels = sides[0][0].test[1]
     proba = [np.mean([run.test_proba for run in side], axis=0) for side in sides]
-    # The labels are column numbers, even if some do not occur.
-    places = np.arange(proba[0].shape[1])
-    cases = [Cases.from_predictions(labels, each, labels=places) for each in proba]
+    cases = [cases_of(labels, each) for each in proba]
     is_aucoc = chosen.name == "aucoc"
     return RunComparison(
         number=number,

@@ -250,13 +250,19 @@ def with_views(
         data, network = run.load_data_and_network()
         names = [views] if views != "auto" else affordable_views(data.image_shape, max_passes)
         choice = _choose(run, data, network, names, batch_size)
-        seen = ViewEnsemble(network, choice.views)
-        splits = [
-            (_logits(seen, split, data, batch_size), split.labels)
-            for split in (data.validation, data.test)
-        ]
+        splits = predict_splits(ViewEnsemble(network, choice.views), data, batch_size=batch_size)
         viewed.append(ViewedRun(run, choice, *splits))
     return viewed
+
+
+def predict_splits(
+    network: nn.Module, data: Dataset, *, batch_size: int = 512
+) -> list[tuple[FloatArray, IntArray]]:
+    """Return logits and labels of the validation and the test split."""
+    return [
+        (_logits(network, split, data, batch_size), split.labels)
+        for split in (data.validation, data.test)
+    ]
 
 
 def affordable_views(shape: Sequence[int], max_passes: int | None = None) -> list[str]:

@@ -21,13 +21,13 @@ from expertload._check import check_fraction
 from expertload._files import explained_write_errors
 from expertload._typing import FloatArray, IntArray
 from expertload.calibrators import TemperatureScaling, make_calibrator
-from expertload.cases import Cases
 from expertload.evaluation import Evaluation, evaluate
 from expertload.exceptions import InsufficientDataError, ParameterError
 from expertload.lab.data import Split
 from expertload.lab.results.measures import (
     MEASURE_NAMES,
     Measure,
+    cases_of,
     find_authors_measure,
     find_measure,
     load_name,
@@ -225,9 +225,7 @@ def evaluate_probabilities(
     >>> print(f"{numbers['accuracy']:.2f} {numbers['load@95']:.2f}")
     0.67 0.67
     """
-    interval = aucoc_interval(
-        Cases.from_predictions(labels, proba, labels=np.arange(proba.shape[1]))
-    )
+    interval = aucoc_interval(cases_of(labels, proba))
     names = (*MEASURE_NAMES, *(load_name(target) for target in target_accuracies))
     numbers = [(name, find(name).metric) for name in names]
     return {
@@ -350,16 +348,9 @@ def evaluate_test_cases(
     models = dict(zip(names_of(runs), (run.test_proba for run in runs), strict=True))
     if len(runs) > 1:
         models["ensemble"] = np.mean(list(models.values()), axis=0)
+    options: dict[str, Any] = {"target_accuracy": targets, "confidence_level": confidence_level}
     labels = runs[0].test[1]
-    classes = np.arange(next(iter(models.values())).shape[1])
-    cases = {
-        name: Cases.from_predictions(labels, proba, labels=classes)
-        for name, proba in models.items()
-    }
-    return {
-        name: evaluate(own, target_accuracy=targets, confidence_level=confidence_level)
-        for name, own in cases.items()
-    }
+    return {name: evaluate(cases_of(labels, proba), **options) for name, proba in models.items()}
 
 
 def write_report(

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from expertload._typing import AnyArray, FloatArray, IntArray
+from expertload.cases import Cases
 from expertload.curve import aucoc_score, coc_curve, load_at_accuracy
 from expertload.exceptions import ParameterError
 from expertload.metrics import (
@@ -69,13 +70,19 @@ def accuracy_score(y_true: IntArray, y_proba: FloatArray) -> float:
     return float((y_proba.argmax(axis=1) == y_true).mean())
 
 
+def cases_of(y_true: IntArray, y_proba: FloatArray) -> Cases:
+    """Return cases whose labels are column numbers, even if some do not occur."""
+    return Cases.from_predictions(y_true, y_proba, labels=np.arange(y_proba.shape[1]))
+
+
 def of_places(metric: Callable[..., float], **options: Any) -> Metric:
     """Return a metric that reads labels as column numbers, even if a split lacks class 0.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from expertload.curve import aucoc_score
+    >>> from expertload.cases import Cases
+    from expertload.curve import aucoc_score
     >>> from expertload.lab.results.measures import of_places
     >>> of_places(aucoc_score)(np.array([1, 1]), np.array([[0.1, 0.9], [0.2, 0.8]]))
     1.0
