@@ -60,6 +60,15 @@ class Measure:
     decimals: int = 2
     percent: bool = True
 
+    def of(self, y_true: AnyArray, y_proba: AnyArray) -> float:
+        """Return the number of labels and probabilities."""
+        if self.metric is None:
+            raise ParameterError(
+                f"Runs have no {self.heading} of their own, which needs outliers. Hint: aucoc, "
+                "accuracy, load@95 and the calibration errors are computed from a run alone."
+            )
+        return self.metric(y_true, y_proba)
+
     def show(self, value: float) -> str:
         """Return a value as printed in tables, without the percent sign."""
         return f"{100 * value if self.percent else value:.{self.decimals}f}"
@@ -81,8 +90,7 @@ def of_places(metric: Callable[..., float], **options: Any) -> Metric:
     Examples
     --------
     >>> import numpy as np
-    >>> from expertload.cases import Cases
-    from expertload.curve import aucoc_score
+    >>> from expertload.curve import aucoc_score
     >>> from expertload.lab.results.measures import of_places
     >>> of_places(aucoc_score)(np.array([1, 1]), np.array([[0.1, 0.9], [0.2, 0.8]]))
     1.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,45 +66,6 @@ class Choice:
                 for candidate, scores in self.scores
             ],
         }
-
-
-def choose_options(
-    recipe: Recipe, loss: str, seeds: Sequence[int], folder_of: Callable[[LossConfig, int], Path]
-) -> Choice | None:
-    """Return the candidate with the best mean validation score; None if all failed.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    loss : str
-    seeds : sequence of int
-        The seeds whose runs are compared. A candidate that failed with one of them is not chosen.
-    folder_of : callable
-        Maps a candidate and a seed to the folder of their run.
-
-    Examples
-    --------
-    >>> from expertload.lab.sweeps.sweep import choose_options
-    >>> from expertload.lab.runs.recipe import load_recipe
-    >>> digits = load_recipe("digits")
-    >>> choose_options(digits, "ce", [0], lambda loss, seed: None).chosen.name  # no choice to make
-    'ce'
-    """
-    metric = recipe.training.select_by
-    candidates = {options_of(candidate): candidate for candidate in recipe.candidates(loss)}
-    if len(candidates) == 1:
-        return Choice(next(iter(candidates.values())), metric)
-    scores: dict[str, dict[int, float]] = {}
-    for options, candidate in candidates.items():
-        folders = {seed: RunFolder(folder_of(candidate, seed)) for seed in seeds}
-        done = {seed: folder for seed, folder in folders.items() if folder.is_done}
-        scores[options] = {seed: folder.validation_score(metric) for seed, folder in done.items()}
-    best = best_options(scores, measure=metric, seeds=seeds)
-    if best is None:
-        return None
-    every = dict.fromkeys(seeds, math.nan)
-    known = tuple((candidates[options], {**every, **own}) for options, own in scores.items())
-    return Choice(candidates[best], metric, known)
 
 
 class Observer:
@@ -281,14 +242,33 @@ class Sweep:
             if loss not in self.choices and not any(map(self.is_open, self.tuning_runs(loss)))
         ]
         for loss in ready:
-            choice = choose_options(
-                self.recipe,
-                loss,
-                self.tuning_seeds,
-                lambda candidate, seed: self.folder(self._run(candidate, seed)).path,
-            )
+            choice = self._choice(loss)
             if choice is not None:
                 self.choices[loss] = choice
+
+    def _choice(self, loss: str) -> Choice | None:
+        """Return the candidate with the best mean validation score; None if all failed.
+
+        A candidate that failed with one of the tuning seeds is not chosen.
+        """
+        metric = self.recipe.training.select_by
+        candidates = {options_of(candidate): candidate for candidate in self._candidates[loss]}
+        if len(candidates) == 1:
+            return Choice(next(iter(candidates.values())), metric)
+        scores: dict[str, dict[int, float]] = {}
+        for options, candidate in candidates.items():
+            folders = {s: self.folder(self._run(candidate, s)) for s in self.tuning_seeds}
+            scores[options] = {
+                seed: folder.validation_score(metric)
+                for seed, folder in folders.items()
+                if folder.is_done
+            }
+        best = best_options(scores, measure=metric, seeds=self.tuning_seeds)
+        if best is None:
+            return None
+        every = dict.fromkeys(self.tuning_seeds, math.nan)
+        known = tuple((candidates[options], {**every, **own}) for options, own in scores.items())
+        return Choice(candidates[best], metric, known)
 
     def _run(self, loss: LossConfig, seed: int) -> RunConfig:
         """Return the run of a candidate and a seed; cached, because every tick needs its name."""
