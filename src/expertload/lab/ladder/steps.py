@@ -221,6 +221,10 @@ class Climb:
     max_passes: int | None
     steps: list[Step] = field(default_factory=list)
 
+    def took(self, name: str) -> bool:
+        """Return whether a step was proposed and taken."""
+        return any(step.name == name and step.is_taken for step in self.steps)
+
     def climb(self, networks: Sequence[Network]) -> None:
         """Propose every step that there are runs for."""
         viewed = partial(viewed_answers, max_passes=self.max_passes)
