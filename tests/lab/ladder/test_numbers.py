@@ -9,7 +9,7 @@ import pytest
 from tests.lab.ladder.made_up import make_networks
 
 from expertload import Cases, aucoc_score, load_at_accuracy
-from expertload.lab.ladder.numbers import (
+from expertload.lab.ladder.outcome import (
     aucoc_change,
     certified_load,
     halves,

@@ -225,25 +225,19 @@ def draw(augmentation: Augmentation, n: int, generator: torch.Generator) -> Chan
     """
     how = augmentation
     # The order of draws is part of the result: a new kind of change must be drawn last.
-    places = torch.randint(0, 2 * how.padding + 1, (2, n), generator=generator)
+    top, left = torch.randint(0, 2 * how.padding + 1, (2, n), generator=generator)
     mirrored = torch.rand(n, generator=generator) < 0.5
     upended, transposed = torch.rand((2, n), generator=generator) < 0.5
     side = 1 - (1 - how.crop) * torch.rand(n, generator=generator)
     place = torch.rand((n, 2), generator=generator)
-    brightness, contrast, saturation = 1 + how.colour * (
-        2 * torch.rand((3, n), generator=generator) - 1
-    )
+    factors = 1 + how.colour * (2 * torch.rand((3, n), generator=generator) - 1)
+    brightness, contrast, saturation = factors
     return Chances(
-        top=places[0],
-        left=places[1],
-        mirrored=mirrored & (how.flip or how.symmetries),
-        upended=upended & (how.flip_vertical or how.symmetries),
-        transposed=transposed & how.symmetries,
-        side=side,
-        place=place,
-        brightness=brightness,
-        contrast=contrast,
-        saturation=saturation,
+        *(top, left),
+        mirrored & (how.flip or how.symmetries),
+        upended & (how.flip_vertical or how.symmetries),
+        transposed & how.symmetries,
+        *(side, place, brightness, contrast, saturation),
     )
 
 

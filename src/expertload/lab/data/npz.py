@@ -51,7 +51,7 @@ def read_npz(path: Path) -> dict[str, AnyArray]:
 
 def load_npz(request: DataRequest) -> Dataset:
     """Read a set of MedMNIST, or the file that follows ``npz:``."""
-    path = request.find_file() if request.known.files else _own_file(request.argument)
+    path = request.find_file() if request.known.files else own_file(request.argument)
     arrays = read_npz(path)
     splits = _splits(arrays, path, request, len(request.known.classes) or MOST_CLASSES)
     if len({split.images.shape[1:] for split in splits}) > 1:
@@ -60,7 +60,8 @@ def load_npz(request: DataRequest) -> Dataset:
     return request.dataset(splits, path, names)
 
 
-def _own_file(argument: str) -> Path:
+def own_file(argument: str) -> Path:
+    """Return the path after ``npz:``; refuse one without a file."""
     path = Path(argument).expanduser()
     if not path.is_file():
         raise DataNotFoundError(f"There is no file {path}. Hint: write npz:PATH with its path.")

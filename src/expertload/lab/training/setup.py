@@ -87,20 +87,12 @@ def prepare(
         model = synchronise_batch_norm(model)
     if training.compile:
         model = torch.compile(model)  # type: ignore[assignment]
-    optimiser: torch.optim.Optimizer
-    parameters = parameter_groups(model, training.body_rate)
+    options: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": training.weight_decay}
+    kind: type[torch.optim.Optimizer] = torch.optim.Adam
     if training.optimiser == "sgd":
-        optimiser = torch.optim.SGD(
-            parameters,
-            lr=training.learning_rate,
-            momentum=training.momentum,
-            nesterov=training.nesterov,
-            weight_decay=training.weight_decay,
-        )
-    else:
-        optimiser = torch.optim.Adam(
-            parameters, lr=training.learning_rate, weight_decay=training.weight_decay
-        )
+        kind = torch.optim.SGD
+        options |= {"momentum": training.momentum, "nesterov": training.nesterov}
+    optimiser = kind(parameter_groups(model, training.body_rate), **options)
     model, optimiser = fabric.setup(model, optimiser)
     return model, optimiser
 
