@@ -30,7 +30,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from expertload._check import require_extra
-from expertload._files import write_atomically
+from expertload._files import explained_write_errors, write_atomically
 from expertload._typing import FloatArray, IntArray
 from expertload.exceptions import (
     ExpertLoadError,
@@ -68,10 +68,8 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def make_folder(path: Path) -> None:
     """Create a folder and its parents; raise an error with the reason if this fails."""
-    try:
+    with explained_write_errors(path):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileWriteError(f"Could not create the folder {path}: {error.strerror}.") from error
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -11,7 +11,7 @@ import os
 import platform
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -175,15 +175,8 @@ def describe_environment(
         },
         **({"sources": sources} if sources else {}),
         **({"set": list(changed)} if changed else {}),
-        "versions": {name: _version(name) for name in PACKAGES},
+        "versions": {name: import_module(name).__version__ for name in PACKAGES},
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 class _GlobalStatistics(_BatchNorm):
