@@ -133,8 +133,8 @@ def _latin1_bytes(text: str, encoding: str = "latin1") -> bytes:
     return text.encode("latin1")
 
 
-# Both spellings of the module: numpy 2 renamed it. The function is numpy's own, taken from
-# what an array says of itself so that nothing private is imported.
+# Both spellings of the module: numpy 2 renamed it. An array's `__reduce__` returns numpy's own
+# function, so that nothing private is imported.
 _RECONSTRUCT = np.empty(0).__reduce__()[0]
 _ALLOWED = {
     ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,

@@ -119,7 +119,7 @@ def _subfolders(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
 
 
-def _read(folder: Path, class_names: list[str], size: int | None) -> Split:
+def _read(folder: Path, class_names: list[str], size: int | None = None) -> Split:
     unknown = set(_subfolders(folder)) - set(class_names)
     if unknown:
         raise damaged(
@@ -186,17 +186,6 @@ def _with_table(split: Split, root: Path, classes: list[str]) -> Split:
 # ------------------------------------------------------------------ Tiny-ImageNet
 
 
-def _training_files(root: Path, codes: list[str]) -> list[tuple[Path, int]]:
-    found = [
-        (path, label)
-        for label, code in enumerate(codes)
-        for path in sorted((root / "train" / code / "images").glob("*.JPEG"))
-    ]
-    if not found:
-        raise damaged(root / "train", "has no images")
-    return found
-
-
 def _test_files(root: Path, codes: list[str]) -> list[tuple[Path, int]]:
     number = {code: label for label, code in enumerate(codes)}
     annotations = root / "val" / "val_annotations.txt"
@@ -224,6 +213,6 @@ def load_tiny_imagenet(request: DataRequest) -> Dataset:
     """Decode the whole tree into memory (1.4 GB for the full set)."""
     root = request.find(f"{FOLDER}/wnids.txt", "wnids.txt").parent
     codes = sorted(_lines(root / "wnids.txt"))
-    train, validation = request.hold_out(_labelled(_training_files(root, codes)))
+    train, validation = request.hold_out(_read(root / "train", codes))
     splits = train, validation, _labelled(_test_files(root, codes))
     return request.dataset(splits, root, _class_names(root, codes))

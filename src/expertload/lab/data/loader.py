@@ -280,7 +280,11 @@ def move_pixels(
     first_row = torch.arange(n, device=images.device)[:, None] * framed.shape[1]
     pixels = (first_row + rows)[:, :, None] * framed.shape[2] + columns[:, None, :]
     if chances.transposed.any():
-        _refuse_oblong(height, width)
+        if height != width:
+            raise ParameterError(
+                f"Images must be square for the eight symmetries (data.augment.symmetries). Got "
+                f"{height} x {width}. Hint: flip and flip_vertical work for any image."
+            )
         pixels = torch.where(chances.transposed[:, None, None], pixels.transpose(1, 2), pixels)
     chosen = framed.view(-1, channels).index_select(0, pixels.reshape(-1))
     return chosen.view(n, height, width, channels)
@@ -297,14 +301,6 @@ def _reflected(positions: Tensor, length: int) -> Tensor:
     period = max(2 * (length - 1), 1)
     along = positions.remainder(period)
     return torch.minimum(along, period - along)
-
-
-def _refuse_oblong(height: int, width: int) -> None:
-    if height != width:
-        raise ParameterError(
-            f"Images must be square for the eight symmetries (data.augment.symmetries). Got "
-            f"{height} x {width}. Hint: flip and flip_vertical work for any image."
-        )
 
 
 def change_floats(images: Tensor, chances: Chances, augmentation: Augmentation) -> Tensor:

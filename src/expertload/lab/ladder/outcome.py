@@ -236,7 +236,7 @@ def aucoc_change(
     Parameters
     ----------
     after, before : sequence of Cases
-        What each model of a group says of the same cases.
+        The same cases, with the predictions of each model of a group.
     confidence_level : float, default=0.95
 
     Returns

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -246,23 +247,20 @@ def _sentences(result: RunComparison) -> list[str]:
     if result.closed_form is not None:
         sentences.append(f"Closed form: {result.closed_form}.")
     chance = (result.closed_form or result.permutation).p_value
-    risk = 1 - result.confidence_level
-    sides = (first, second)
-    sentences.append(_verdict(result.difference, chance, risk, number, sides, "test cases"))
+    verdict = partial(_verdict, number, 1 - result.confidence_level)
+    sentences.append(verdict(result.difference, chance, (first, second), "test cases"))
     if result.by_seed is not None:
         mean, n = result.by_seed.mean, len(result.by_seed.seeds)
         sentences.append(f"Over {n} seeds: mean {mean}.")
-        sentences.append(
-            _verdict(mean.difference, mean.p_value, risk, number, result.names, "seeds")
-        )
+        sentences.append(verdict(mean.difference, mean.p_value, result.names, "seeds"))
     return sentences
 
 
 def _verdict(
+    number: Measure,
+    risk: float,
     difference: float,
     p_value: float,
-    risk: float,
-    number: Measure,
     names: tuple[str, str],
     what: str,
 ) -> str:

@@ -3,8 +3,8 @@
 For each loss, all candidates are trained with the tuning seeds. The one with the best validation
 score, by the rule of `expertload.lab.results.rows`, is then trained with every seed, and
 ``choice.json`` records the choice. Test results are in the same folders, but are not read here. The
-remaining work is always derived from the run folders, so
-a stopped or killed sweep continues when it is started again.
+remaining work is always derived from the run folders, so a stopped or killed sweep continues when
+it is started again.
 """
 
 from __future__ import annotations
@@ -51,20 +51,15 @@ class Choice:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as plain values; a score that is not known is None."""
-
-        def settings(loss: LossConfig) -> dict[str, Any]:
-            return {"weight": loss.weight, "options": loss.options}
-
+        settings = [candidate.model_dump(exclude={"name"}) for candidate, _ in self.scores]
+        scores = [
+            {str(seed): None if math.isnan(v) else v for seed, v in own.items()}
+            for _, own in self.scores
+        ]
         return {
-            "chosen": settings(self.chosen),
+            "chosen": self.chosen.model_dump(exclude={"name"}),
             "metric": f"validation {self.metric}",
-            "candidates": [
-                {
-                    **settings(candidate),
-                    "scores": {str(k): None if math.isnan(v) else v for k, v in scores.items()},
-                }
-                for candidate, scores in self.scores
-            ],
+            "candidates": [{**a, "scores": b} for a, b in zip(settings, scores, strict=True)],
         }
 
 
