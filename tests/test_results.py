@@ -35,7 +35,7 @@ from expertload.exceptions import FileFormatError
 from expertload.lab.results.compare import compare_runs
 from expertload.lab.results.rows import collect, facts_of, read_rows, write_rows
 from expertload.lab.runs.finished import FinishedRun
-from expertload.lab.runs.recipe_files import load_recipe
+from expertload.lab.runs.recipe import load_recipe
 from expertload.losses.build import LOSS_NAMES
 from tests.lab.synthetic_runs import PLAIN_ROW, make_config, write_run
 

@@ -16,8 +16,8 @@ from expertload.lab.runs.recipe import (
     ModelConfig,
     RunConfig,
     TrainingConfig,
+    load_recipe,
 )
-from expertload.lab.runs.recipe_files import load_recipe
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 

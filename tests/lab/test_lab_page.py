@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.lab.models import model_names
-from expertload.lab.runs.recipe import Recipe
-from expertload.lab.runs.recipe_files import load_recipe
+from expertload.lab.runs.recipe import Recipe, load_recipe
 from expertload.losses import build_loss
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,6 +77,8 @@ def keys(section, prefix=""):
     """(key, default as the page writes it) of a section and all below it."""
     for name, field in section.model_fields.items():
         parts = [field.annotation, *get_args(field.annotation)]
+        if parts == [type(None)]:  # a setting of earlier versions
+            continue
         below = [p for p in parts if isinstance(p, type) and issubclass(p, BaseModel)]
         if not below or len(parts) > 1:
             yield prefix + name, "required" if field.is_required() else written(field.default)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from expertload.exceptions import FileFormatError
-from expertload.lab.ladder.numbers import LadderRow, measure_step
+from expertload.lab.ladder.outcome import LadderRow, measure_step
 from expertload.lab.ladder.steps import Network, climb
 from expertload.lab.results.rows import finished_runs, runs_of_loss
 from expertload.lab.runs.finished import FinishedRun

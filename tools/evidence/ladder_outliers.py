@@ -20,8 +20,14 @@ from expertload.calibrators import TemperatureScaling
 from expertload.ensembling import Ensemble, ViewEnsemble
 from expertload.lab.data import Dataset
 from expertload.lab.ladder.steps import Answers, Climb, Step, chosen_views, climb
-from expertload.lab.results.outlier_sets import Outliers, OutlierSets
-from expertload.lab.results.outliers import Numbers, OutlierScorer, mean_numbers, outlier_numbers
+from expertload.lab.results.outliers import (
+    Numbers,
+    Outliers,
+    OutlierScorer,
+    OutlierSets,
+    mean_numbers,
+    outlier_numbers,
+)
 from expertload.lab.runs.finished import FinishedRun
 from tools.evidence.files import OUTLIERS, Record, update_records
 from tools.evidence.ladder import ALWAYS, APART, ladder_names, ladder_networks, read_arms

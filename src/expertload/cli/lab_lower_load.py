@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from expertload.lab.ladder.numbers import LadderRow
-    from expertload.lab.ladder.outcome import LowerLoad
+    from expertload.lab.ladder.outcome import LadderRow, LowerLoad
     from expertload.significance import Interval
 
 

@@ -90,7 +90,7 @@ def recipes(name: Annotated[str | None, typer.Argument()] = None) -> None:
     name
         A recipe to print.
     """
-    from expertload.lab.runs.recipe_files import describe_recipes, read_recipe_text
+    from expertload.lab.runs.recipe import describe_recipes, read_recipe_text
 
     if name is not None:
         typer.echo(read_recipe_text(name), nl=False)
@@ -177,7 +177,7 @@ def _run(
     allow_import: list[str],
 ) -> tuple[RunConfig, Path]:
     """Return the requested configuration and its folder."""
-    from expertload.lab.runs.recipe_files import load_recipe
+    from expertload.lab.runs.recipe import load_recipe
 
     if (Path(recipe) / "config.json").is_file():
         from expertload.lab.runs.folder import RunFolder
@@ -198,8 +198,7 @@ def _candidate(recipe: Recipe, loss: str, settings: list[str]) -> LossConfig:
     """Return the first candidate of a loss, with the changes of --set."""
     from pydantic import ValidationError
 
-    from expertload.lab.runs.recipe import LossConfig
-    from expertload.lab.runs.recipe_files import change, problems_of
+    from expertload.lab.runs.recipe import LossConfig, change, problems_of
 
     candidates = recipe.candidates(loss)
     if len(candidates) > 1 and not settings:
@@ -266,7 +265,7 @@ def sweep(
     job_settings : KEY=VALUE
         A setting of the Slurm jobs: slurm_partition=gpu. May be repeated.
     """
-    from expertload.lab.runs.recipe_files import load_recipe
+    from expertload.lab.runs.recipe import load_recipe
 
     loaded = load_recipe(recipe, settings=settings or [])
     names = [n.strip() for n in losses.split(",")] if losses else list(loaded.losses)
@@ -296,7 +295,7 @@ def sweep(
 def _launcher(
     folder: Path, jobs: int, slurm: bool, job_settings: list[str], options: dict[str, Any]
 ) -> Launcher:
-    from expertload.lab.runs.recipe_files import change
+    from expertload.lab.runs.recipe import change
     from expertload.lab.sweeps.launch import ClusterLauncher, ProcessLauncher
 
     parameters = change({}, job_settings)

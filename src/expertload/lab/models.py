@@ -10,7 +10,7 @@ Zagoruyko and Komodakis, "Wide residual networks", BMVC 2016.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -100,7 +100,8 @@ class BasicBlock(nn.Module):
         super().__init__()
         self.conv1, self.norm1 = conv3x3(inputs, width, stride), nn.BatchNorm2d(width)
         self.conv2, self.norm2 = conv3x3(width, width), nn.BatchNorm2d(width)
-        shortcut = PaddedShortcut if padded else _projection
+        # The identity has no weights either, so blocks that keep the shape are the same.
+        shortcut = PaddedShortcut if padded and inputs != width else _projection
         self.shortcut = shortcut(inputs, width, stride)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -219,13 +220,23 @@ def _resnet(
     The `stem` takes the image at full size ("small", 28 or 32 pixels a side), at half ("medium", 64
     pixels), or, as for ImageNet, at a quarter ("large", 224 pixels).
     """
-    layers, channels = _stem(stem, in_channels), 64
-    for stage, depth in enumerate(depths):
-        width = 64 * 2**stage
+    stages = [(64 * 2**stage, depth) for stage, depth in enumerate(depths)]
+    blocks = _stages(block, 64, stages, block.expansion)
+    body = nn.Sequential(*_stem(stem, in_channels), *blocks, GlobalPool())
+    return Classifier(body, stages[-1][0] * block.expansion, num_classes)
+
+
+def _stages(
+    block: Callable[[int, int, int], nn.Module],
+    channels: int,
+    stages: Iterable[tuple[int, int]],
+    expansion: int = 1,
+) -> Iterator[nn.Module]:
+    """Build the blocks of stages, each (width, depth); all but the first halve the image."""
+    for stage, (width, depth) in enumerate(stages):
         for position in range(depth):
-            layers.append(block(channels, width, 2 if stage and not position else 1))
-            channels = width * block.expansion
-    return Classifier(nn.Sequential(*layers, GlobalPool()), channels, num_classes)
+            yield block(channels, width, 2 if stage and not position else 1)
+            channels = width * expansion
 
 
 def _thin_resnet(blocks: int, *, num_classes: int, in_channels: int = 3) -> Classifier:
@@ -234,14 +245,10 @@ def _thin_resnet(blocks: int, *, num_classes: int, in_channels: int = 3) -> Clas
     Shortcuts have no parameters. ResNet-20 has three blocks per stage and trains on a CPU; ResNet-8
     has one and trains about three times as fast.
     """
-    layers = _normalised(in_channels, 16)
-    channels = 16
-    for width in (16, 32, 64):
-        for position in range(blocks):
-            stride = 2 if width > channels and not position else 1
-            layers.append(BasicBlock(channels, width, stride, padded=width != channels))
-            channels = width
-    return Classifier(nn.Sequential(*layers, GlobalPool()), channels, num_classes)
+    block = partial(BasicBlock, padded=True)
+    body = _stages(block, 16, [(16, blocks), (32, blocks), (64, blocks)])
+    stem = _normalised(in_channels, 16)
+    return Classifier(nn.Sequential(*stem, *body, GlobalPool()), 64, num_classes)
 
 
 class _ScaledMaxPool(nn.Module):
@@ -335,14 +342,13 @@ def wide_resnet28_10(
         raise ParameterError(
             f"'depth' must be six per block plus four (16, 22, 28, ...). Got {depth} instead."
         )
-    layers: list[nn.Module] = [conv3x3(in_channels, 16)]
-    channels = 16
-    for stage, width in enumerate((16 * widen, 32 * widen, 64 * widen)):
-        for position in range(blocks):
-            layers.append(_WideBlock(channels, width, 2 if stage and not position else 1))
-            channels = width
-    layers += [nn.BatchNorm2d(channels), nn.ReLU(inplace=True), GlobalPool()]
-    return Classifier(nn.Sequential(*layers), channels, num_classes)
+    width = 64 * widen
+    body = nn.Sequential(
+        conv3x3(in_channels, 16),
+        *_stages(_WideBlock, 16, [(width // 4, blocks), (width // 2, blocks), (width, blocks)]),
+        *(nn.BatchNorm2d(width), nn.ReLU(inplace=True), GlobalPool()),
+    )
+    return Classifier(body, width, num_classes)
 
 
 # ------------------------------------------------------------------ by name

@@ -12,8 +12,7 @@ from tests.lab.data.loopback import misbehaving_server
 from expertload.exceptions import DataDamagedError, DownloadError
 from expertload.lab.data import fetch_dataset, registry
 from expertload.lab.data.fetching import fetch_files
-from expertload.lab.data.files import RemoteFile
-from expertload.lab.data.registry import Entry
+from expertload.lab.data.files import Entry, RemoteFile
 
 CONTENT = np.random.default_rng(0).bytes(1 << 18)
 QUICK = {"retries": 0, "timeout": 5}
@@ -181,7 +180,8 @@ def test_a_folder_that_is_not_whole_is_not_overwritten(server, tmp_path):
 
 
 def test_fetching_by_name(server, tmp_path, monkeypatch):
-    entry = Entry("example", "an example", None, (remote(server),))
+    files = [remote(server)]
+    entry = Entry(name="example", summary="an example", reader="npz", files=files)
     monkeypatch.setitem(registry._ENTRIES, "example", entry)
     assert fetch_dataset("example", data_dir=tmp_path) == tmp_path
     assert (tmp_path / "sub/file.bin").read_bytes() == CONTENT

@@ -6,7 +6,7 @@ from tests.lab.data.official_files import REPOSITORY
 
 from expertload.exceptions import ParameterError
 from expertload.lab.data import dataset_names, describe_datasets, fetch_dataset, load_dataset
-from expertload.lab.data.files import cache_folder
+from expertload.lab.data.files import cache_folder, read_entries
 
 
 def test_every_family_of_the_paper_is_there():
@@ -60,9 +60,7 @@ def test_the_cache_folder_can_be_chosen(tmp_path, monkeypatch):
 
 
 def test_addresses_and_checksums_are_complete():
-    from expertload.lab.data.registry import _ENTRIES
-
-    for entry in _ENTRIES.values():
+    for entry in read_entries().values():
         for file in entry.files:
             algorithm, _, digest = file.checksum.partition(":")
             assert len(bytes.fromhex(digest)) == {"md5": 16, "sha256": 32}[algorithm]

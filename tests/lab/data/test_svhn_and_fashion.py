@@ -8,8 +8,8 @@ from tests.lab.data.official_files import random_images
 
 from expertload.exceptions import DataDamagedError, DataNotFoundError
 from expertload.lab.data import load_dataset
-from expertload.lab.data.classics import SVHN_FILES, read_idx
-from expertload.lab.data.registry import _ENTRIES
+from expertload.lab.data.classics import read_idx
+from expertload.lab.data.files import read_entries
 
 
 def write_svhn(folder, **changes):
@@ -133,12 +133,12 @@ def test_idx_sizes_that_overflow(tmp_path):
 
 
 def test_what_comes_unencrypted_has_a_strong_checksum():
-    files = [file for entry in _ENTRIES.values() for file in entry.files]
+    files = [file for entry in read_entries().values() for file in entry.files]
     assert len(files) > 10
     assert all(f.url.startswith("https://") or f.checksum.startswith("sha256:") for f in files)
 
 
 def test_svhn_comes_over_https_with_a_strong_checksum():
-    for file in SVHN_FILES:
+    for file in read_entries()["svhn"].files:
         assert file.url.startswith("https://")
         assert file.checksum.startswith("sha256:")

@@ -17,7 +17,7 @@ from expertload.exceptions import ExpertLoadError, ParameterError
 from expertload.lab import lower_load
 from expertload.lab.data import load_dataset
 from expertload.lab.ladder import lowering
-from expertload.lab.ladder.numbers import certified_load
+from expertload.lab.ladder.outcome import certified_load
 from expertload.lab.ladder.steps import STEPS
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder

@@ -9,17 +9,17 @@ import pytest
 from tests.lab.ladder.made_up import make_networks
 
 from expertload import Cases, aucoc_score, load_at_accuracy
-from expertload.lab.ladder.numbers import (
+from expertload.lab.ladder.outcome import (
     aucoc_change,
     certified_load,
     halves,
-    load_change,
     measure_step,
 )
 from expertload.lab.ladder.steps import climb
+from expertload.lab.results.measures import cases_of
 from expertload.metrics import brier_loss, expected_calibration_error, log_loss
 from expertload.operating_point import certify
-from expertload.significance import aucoc_paired_test
+from expertload.significance import aucoc_paired_test, load_difference
 
 
 def draw(n, seed, *, noise=0.0, decimals=None):
@@ -87,9 +87,13 @@ def test_where_nothing_is_certified_all_is_delegated():
 # ------------------------------------------------------------------ changes
 
 
+def sides(labels, after, before):
+    return [[cases_of(labels, proba) for proba in models] for models in (after, before)]
+
+
 def test_the_change_of_one_model_is_the_paired_test():
     labels, proba, worse = draw(600, 1, noise=0.4)
-    found = aucoc_change(labels, [proba], [worse])
+    found = aucoc_change(*sides(labels, [proba], [worse]))
     test = aucoc_paired_test(
         Cases.from_predictions(labels, proba), Cases.from_predictions(labels, worse)
     )
@@ -101,7 +105,7 @@ def test_the_change_of_one_model_is_the_paired_test():
 def test_the_change_of_several_models_is_that_of_their_means():
     labels, proba, worse = draw(600, 2, noise=0.4)
     again = 0.8 * proba + 0.2 * worse
-    found = aucoc_change(labels, [proba, again], [worse])
+    found = aucoc_change(*sides(labels, [proba, again], [worse]))
     areas = [aucoc_score(labels, p) for p in (proba, again, worse)]
     assert found.estimate == pytest.approx(fmean(areas[:2]) - areas[2])
 
@@ -110,15 +114,15 @@ def test_the_change_of_several_models_is_that_of_their_means():
 def test_the_interval_of_means_holds_the_truth():
     """Of 200 samples of cases, about 95 % of intervals hold the change over very many cases."""
 
-    def models(labels, proba, worse):
+    def models(proba, worse):
         return [proba, 0.8 * proba + 0.2 * worse], [worse, 0.5 * proba + 0.5 * worse]
 
     labels, proba, worse = draw(200_000, 9, noise=0.5)
-    truth = aucoc_change(labels, *models(labels, proba, worse)).estimate
+    truth = aucoc_change(*sides(labels, *models(proba, worse))).estimate
     held = 0
     for seed in range(200):
         labels, proba, worse = draw(400, 1000 + seed, noise=0.5)
-        found = aucoc_change(labels, *models(labels, proba, worse))
+        found = aucoc_change(*sides(labels, *models(proba, worse)))
         held += found.low <= truth <= found.high
     assert 180 <= held <= 199
 
@@ -126,9 +130,8 @@ def test_the_interval_of_means_holds_the_truth():
 @pytest.mark.parametrize("decimals", [None, 1])
 def test_the_change_of_load_against_a_loop(decimals):
     labels, proba, worse = draw(80, 3, noise=0.5, decimals=decimals)
-    found = load_change(
-        labels, [proba, worse], [worse], target_accuracy=0.8, n_resamples=150, random_state=5
-    )
+    both = sides(labels, [proba, worse], [worse])
+    found = load_difference(*both, target_accuracy=0.8, n_resamples=150, random_state=5)
     rng = np.random.default_rng(5)
 
     def load(p, picks):

@@ -18,8 +18,13 @@ from expertload.exceptions import ParameterError
 from expertload.lab.data import corrupt, corruption_names, load_dataset
 from expertload.lab.models import build_model
 from expertload.lab.results.ensembles import make_ensemble
-from expertload.lab.results.outlier_sets import convert_images, describe_conversion
-from expertload.lab.results.outliers import SCORE_NAMES, evaluate_outliers, perturb
+from expertload.lab.results.outliers import (
+    SCORE_NAMES,
+    convert_images,
+    describe_conversion,
+    evaluate_outliers,
+    perturb,
+)
 from expertload.lab.results.rows import collect
 from expertload.lab.results.tables import build_tables
 from expertload.lab.runs.finished import FinishedRun
@@ -174,7 +179,7 @@ def test_all_corruptions_are_averaged(trained_run, monkeypatch):
         images = noise(clean.test.images.shape, seed=len(asked))
         return type(other)(**{**vars(other), "test": type(other.test)(images, other.test.labels)})
 
-    monkeypatch.setattr("expertload.lab.results.outlier_sets.load_dataset", stand_in)
+    monkeypatch.setattr("expertload.lab.results.outliers.load_dataset", stand_in)
     few = {"max_images": 20, "epsilon": 0.0}
     mean = evaluate_outliers(trained_run, ["cifar100-c:all:3"], **few).results["cifar100-c:all:3"]
     assert asked == [f"cifar100-c:{name}:3" for name in corruption_names()]
@@ -339,7 +344,7 @@ def test_shrinking_smooths_first():
 def test_many_images_are_converted_in_parts(monkeypatch):
     images = noise((10, 4, 4, 1))
     whole = convert_images(images, (6, 6, 3))
-    monkeypatch.setattr("expertload.lab.results.outlier_sets.CHUNK", 3)
+    monkeypatch.setattr("expertload.lab.results.outliers.CHUNK", 3)
     np.testing.assert_array_equal(convert_images(images, (6, 6, 3)), whole)
 
 

@@ -18,7 +18,7 @@ from expertload.lab.results.rows import collect
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder
 from expertload.lab.runs.network import load_weights, save_weights
-from expertload.lab.runs.recipe_files import load_recipe
+from expertload.lab.runs.recipe import load_recipe
 from expertload.lab.sweeps.sweep import Observer, Sweep
 from expertload.lab.training.loop import train
 

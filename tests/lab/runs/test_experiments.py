@@ -9,7 +9,7 @@ import torch
 
 from expertload.lab.data import dataset_names
 from expertload.lab.models import build_model
-from expertload.lab.runs.recipe_files import SUBFOLDERS, load_recipe
+from expertload.lab.runs.recipe import SUBFOLDERS, load_recipe
 from expertload.losses.build import LOSS_NAMES, build_loss
 
 FOLDER = Path(__file__).resolve().parents[3] / "experiments"
@@ -41,10 +41,10 @@ def test_recipes_can_be_run(name, loaded):
     assert recipe.data.name in dataset_names()
     with torch.device("meta"):  # shapes without numbers
         build_model(recipe.model.name, num_classes=10, **recipe.model.options)
-    for loss in recipe.losses:
-        for candidate in recipe.candidates(loss):
-            build_loss(loss, weight=candidate.weight, **candidate.options)
-    runs = list(recipe.runs(list(recipe.losses), [0, 1]))
+    candidates = [candidate for loss in recipe.losses for candidate in recipe.candidates(loss)]
+    for candidate in candidates:
+        build_loss(candidate.name, weight=candidate.weight, **candidate.options)
+    runs = [recipe.run(candidate, seed) for candidate in candidates for seed in (0, 1)]
     assert len({run.run_name for run in runs}) == len(runs)
 
 

@@ -23,7 +23,7 @@ from expertload.lab.results.outliers import evaluate_outliers
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder
 from expertload.lab.runs.origin import load_run_data
-from expertload.lab.runs.recipe_files import load_recipe
+from expertload.lab.runs.recipe import load_recipe
 from expertload.lab.sweeps.launch import ProcessLauncher
 from expertload.lab.sweeps.sweep import Sweep
 from expertload.lab.sweeps.worker import Worker

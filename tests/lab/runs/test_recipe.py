@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.exceptions import FileFormatError, ParameterError
-from expertload.lab.runs.recipe_files import change, load_recipe, merge
+from expertload.lab.runs.recipe import change, load_recipe, merge
 
 GOOD = """
 data.name = "digits"
@@ -35,6 +35,11 @@ def write(tmp_path):
     return write
 
 
+def runs_of(recipe, losses, seeds=(0,)):
+    candidates = [candidate for loss in losses for candidate in recipe.candidates(loss)]
+    return [recipe.run(candidate, seed) for candidate in candidates for seed in seeds]
+
+
 def test_candidates_are_every_combination(write):
     recipe = load_recipe(write(GOOD))
     assert recipe.name == "mine"
@@ -48,20 +53,20 @@ def test_candidates_are_every_combination(write):
 
 def test_runs_have_names_of_their_own(write):
     recipe = load_recipe(write(GOOD))
-    runs = list(recipe.runs(["ce", "ce+sece"], [0, 1]))
+    runs = runs_of(recipe, ["ce", "ce+sece"], [0, 1])
     assert len({run.run_name for run in runs}) == len(runs) == 14
-    assert runs[0].run_name == next(recipe.runs(["ce"], [0])).run_name
+    assert runs[0].run_name == runs_of(recipe, ["ce"])[0].run_name
 
 
 def test_names_of_runs_outlive_new_settings(write):
     recipe = load_recipe(write(GOOD))
-    names = [next(recipe.runs([loss], [0])).run_name for loss in ("ce", "ce+sece")]
+    names = [runs_of(recipe, [loss])[0].run_name for loss in ("ce", "ce+sece")]
     assert names == ["ce-seed0-1ecfad3359", "ce+sece-w1-seed0-e37b988794"]
 
 
 def test_an_own_loss_makes_a_folder_name_that_every_system_takes(write):
     recipe = load_recipe(write(GOOD + '"ce+my_package.losses:build" = { weight = 2 }'))
-    name = next(recipe.runs(["ce+my_package.losses:build"], [0])).run_name
+    name = runs_of(recipe, ["ce+my_package.losses:build"])[0].run_name
     assert name.startswith("ce+my_package.losses.build-w2-seed0-")
 
 

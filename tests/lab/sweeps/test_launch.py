@@ -91,7 +91,7 @@ def test_without_gpus_nothing_is_hidden(start_on, monkeypatch):
 
 
 def test_a_log_that_cannot_be_opened(tmp_path):
-    with pytest.raises(FileWriteError, match="Could not write"):
+    with pytest.raises(FileWriteError, match="could not be written"):
         ProcessLauncher(jobs=1).start(tmp_path / "nowhere")
 
 

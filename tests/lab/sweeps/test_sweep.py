@@ -15,8 +15,7 @@ from tests.lab.conftest import environment
 from expertload.exceptions import ExpertLoadError, FileWriteError, ParameterError
 from expertload.lab.data import load_dataset
 from expertload.lab.runs.folder import RunFolder
-from expertload.lab.runs.recipe import ModelConfig
-from expertload.lab.runs.recipe_files import load_recipe
+from expertload.lab.runs.recipe import ModelConfig, load_recipe
 from expertload.lab.sweeps.launch import ClusterLauncher, ProcessLauncher
 from expertload.lab.sweeps.sweep import Observer, Sweep, SweepReport, print_report
 
@@ -216,7 +215,7 @@ def test_wrong_losses_are_refused_at_once(recipe, tmp_path):
 
 def test_a_folder_that_cannot_be_made(recipe, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileWriteError, match="Could not create the folder"):
+    with pytest.raises(FileWriteError, match="could not be written"):
         sweep_of(recipe, tmp_path / "file").run(FakeLauncher(SCORES), jobs=1, observer=log_lines())
 
 

@@ -31,46 +31,12 @@ import numpy as np
 
 from expertload._typing import AnyArray
 from expertload.exceptions import DataNotFoundError
-from expertload.lab.data.corruptions import (
-    SEVERITIES,
-    corrupt_split,
-    corruption_names,
-    parse_corruption,
-)
-from expertload.lab.data.dataset import (
-    Augmentation,
-    Dataset,
-    Normalisation,
-    Split,
-    long_tail_counts,
-    pick_of_each_class,
-)
-from expertload.lab.data.files import DataRequest, RemoteFile, checked_split, damaged, reading
+from expertload.lab.data.corruptions import SEVERITIES, corrupt_split, parse_corruption
+from expertload.lab.data.dataset import Dataset, Split, long_tail_counts, pick_of_each_class
+from expertload.lab.data.files import DataRequest, checked_split, damaged, reading
 
 FOLDER = "cifar-100-python"
-CIFAR100_FILES = (
-    RemoteFile(
-        f"{FOLDER}.tar.gz",
-        f"https://www.cs.toronto.edu/~kriz/{FOLDER}.tar.gz",
-        "sha256:85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
-        unpacks_to=FOLDER,
-        holds=("train", "test", "meta"),
-    ),
-)
 CORRUPTED = "CIFAR-100-C"
-CIFAR100_C_FILES = (
-    RemoteFile(
-        f"{CORRUPTED}.tar",
-        f"https://zenodo.org/records/3555552/files/{CORRUPTED}.tar?download=1",
-        "md5:11f0ed0f1191edbf9fa23466ae6021d3",
-        unpacks_to=CORRUPTED,
-        holds=("labels.npy", *(f"{name}.npy" for name in corruption_names())),
-    ),
-)
-USUAL: dict[str, Any] = {
-    "normalisation": Normalisation((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
-    "augmentation": Augmentation(padding=4, flip=True),
-}
 
 
 def _read_split(path: Path, num_classes: int) -> Split:
@@ -99,7 +65,7 @@ def load_cifar100(request: DataRequest) -> Dataset:
     test, names = _read_test(request)
     path = _find(request, "train")
     splits = *request.hold_out(_read_split(path, len(names))), test
-    return Dataset(request.name, names, *splits, **USUAL, source=str(path.parent))
+    return request.dataset(splits, path.parent, names)
 
 
 def load_long_tail(request: DataRequest) -> Dataset:
@@ -128,8 +94,7 @@ def load_corrupted(request: DataRequest) -> Dataset:
         test = _read_corrupted(folder, corruption, severities)
         names = tuple(str(number) for number in range(100))
         source = str(folder)
-    nothing = test.nothing()
-    return Dataset(request.name, names, nothing, nothing, test, **USUAL, source=source)
+    return request.dataset((test.nothing(), test.nothing(), test), source, names)
 
 
 def _read_clean(request: DataRequest, missing: DataNotFoundError) -> tuple[Split, tuple[str, ...]]:
@@ -168,8 +133,8 @@ def _latin1_bytes(text: str, encoding: str = "latin1") -> bytes:
     return text.encode("latin1")
 
 
-# Both spellings of the module: numpy 2 renamed it. The function is numpy's own, taken from
-# what an array says of itself so that nothing private is imported.
+# Both spellings of the module: numpy 2 renamed it. An array's `__reduce__` returns numpy's own
+# function, so that nothing private is imported.
 _RECONSTRUCT = np.empty(0).__reduce__()[0]
 _ALLOWED = {
     ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,

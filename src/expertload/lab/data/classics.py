@@ -30,17 +30,8 @@ from scipy.io import loadmat
 
 from expertload._check import require_extra
 from expertload._typing import AnyArray, IntArray
-from expertload.lab.data.dataset import (
-    Augmentation,
-    Dataset,
-    ImageArray,
-    Normalisation,
-    Split,
-    carve,
-)
-from expertload.lab.data.files import DataRequest, RemoteFile, checked_split, reading
-
-TEN_DIGITS = tuple(str(digit) for digit in range(10))
+from expertload.lab.data.dataset import Dataset, ImageArray, Split, carve
+from expertload.lab.data.files import DataRequest, checked_split, reading
 
 # ------------------------------------------------------------------ scikit-learn's digits
 
@@ -99,46 +90,17 @@ def load_digits(request: DataRequest) -> Dataset:
     whole = Split(images, labels.astype(np.int64))
     rest, test = carve(whole, TEST_SIZE / len(whole), request.seed)
     train, validation = carve(rest, VALIDATION_SIZE / len(rest), request.seed + 1)
-    return Dataset(
-        request.name,
-        TEN_DIGITS,
-        train,
-        validation,
-        test,
-        normalisation=Normalisation.symmetric(1),
-        augmentation=Augmentation(padding=1),
-        source="scikit-learn",
-    )
+    return request.dataset((train, validation, test), "scikit-learn")
 
 
 # ------------------------------------------------------------------ SVHN
 
-SVHN_FILES = tuple(
-    RemoteFile(
-        f"svhn/{part}_32x32.mat",
-        f"https://ufldl.stanford.edu/housenumbers/{part}_32x32.mat",
-        f"sha256:{digest}",
-    )
-    for part, digest in (
-        ("train", "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8"),
-        ("test", "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b"),
-    )
-)
-
 
 def load_svhn(request: DataRequest) -> Dataset:
     """Read both files and hold out validation images."""
-    paths = [request.find(file.path, Path(file.path).name) for file in SVHN_FILES]
+    paths = [request.find_file(0), request.find_file(1)]
     train, test = map(_read_mat, paths)
-    return Dataset(
-        request.name,
-        TEN_DIGITS,
-        *request.hold_out(train),
-        test,
-        normalisation=Normalisation((0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970)),
-        augmentation=Augmentation(padding=4),
-        source=str(paths[0].parent),
-    )
+    return request.dataset((*request.hold_out(train), test), paths[0].parent)
 
 
 def _read_mat(path: Path) -> Split:
@@ -147,58 +109,23 @@ def _read_mat(path: Path) -> Split:
         # The file counts images last; (n, height, width, channels) is what everything else expects.
         images = np.asarray(content["X"]).transpose(3, 0, 1, 2)
         labels = np.asarray(content["y"]).ravel()
-    split = checked_split(path, images, labels - 1, len(TEN_DIGITS))
+    split = checked_split(path, images, labels - 1, 10)
     return Split(split.images, (split.labels + 1) % 10)
 
 
 # ------------------------------------------------------------------ Fashion-MNIST
 
-FASHION_MNIST_FILES = tuple(
-    RemoteFile(
-        f"fashion-mnist/{name}",
-        f"http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/{name}",
-        f"sha256:{digest}",
-    )
-    for name, digest in (
-        (
-            "train-images-idx3-ubyte.gz",
-            "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-        ),
-        (
-            "train-labels-idx1-ubyte.gz",
-            "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-        ),
-        (
-            "t10k-images-idx3-ubyte.gz",
-            "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-        ),
-        (
-            "t10k-labels-idx1-ubyte.gz",
-            "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-        ),
-    )
-)
-CLOTHING = "T-shirt or top, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle boot"
-
 
 def load_fashion_mnist(request: DataRequest) -> Dataset:
     """Read the four files and hold out validation images."""
-    class_names = tuple(CLOTHING.split(", "))
     splits = {}
     for part in ("train", "t10k"):
         path = _find_idx(request, f"{part}-images-idx3-ubyte")
         images = read_idx(path)[..., None]
         labels = read_idx(_find_idx(request, f"{part}-labels-idx1-ubyte"))
-        splits[part] = checked_split(path, images, labels, len(class_names))
-    return Dataset(
-        request.name,
-        class_names,
-        *request.hold_out(splits["train"], 1 / 12),
-        splits["t10k"],
-        normalisation=Normalisation((0.2860,), (0.3530,)),
-        augmentation=Augmentation(padding=2, flip=True),
-        source=str(path.parent),
-    )
+        splits[part] = checked_split(path, images, labels, len(request.known.classes))
+    train, validation = request.hold_out(splits["train"], 1 / 12)
+    return request.dataset((train, validation, splits["t10k"]), path.parent)
 
 
 def _find_idx(request: DataRequest, stem: str) -> Path:

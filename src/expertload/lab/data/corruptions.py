@@ -20,7 +20,7 @@ from scipy.ndimage import correlate, gaussian_filter, map_coordinates
 from expertload._check import check_count, check_option, require_extra
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.exceptions import ParameterError
-from expertload.lab.data.dataset import ImageArray, Split
+from expertload.lab.data.dataset import LUMINANCE, ImageArray, Split
 
 Corruption: TypeAlias = Callable[[FloatArray, int, np.random.Generator], FloatArray]
 
@@ -339,9 +339,6 @@ _CORRUPTIONS: dict[str, Corruption] = {
 }
 
 
-LUMINANCE = np.array([0.299, 0.587, 0.114], dtype=np.float32)
-
-
 def resample(images: FloatArray, rows: FloatArray, columns: FloatArray) -> FloatArray:
     """Apply one matrix along the height and another along the width."""
     n, height, width, channels = images.shape
@@ -407,7 +404,8 @@ def streak(images: FloatArray, radius: int, sigma: float, degrees: FloatArray) -
 
 def luminance(images: FloatArray) -> FloatArray:
     """Return the brightness of each pixel, (..., 1)."""
-    weights = LUMINANCE if images.shape[-1] == 3 else np.full(images.shape[-1], 1, np.float32)
+    channels = images.shape[-1]
+    weights = np.array(LUMINANCE if channels == 3 else (1,) * channels, dtype=np.float32)
     grey: FloatArray = images @ (weights / weights.sum())
     return grey[..., None]
 

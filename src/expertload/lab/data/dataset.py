@@ -10,16 +10,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
 
 from expertload._check import check_same_length, message
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.exceptions import ShapeError
 
 ImageArray: TypeAlias = NDArray[np.uint8]
+LUMINANCE = (0.299, 0.587, 0.114)  # how bright red, green and blue are
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +113,8 @@ class Normalisation:
         return cls(tuple(mean), tuple(std))
 
 
-@dataclass(frozen=True)
-class Augmentation:
-    """Random changes to training images that keep their class.
+class Augmentation(BaseModel):
+    """Random changes to training images that keep their class; ``data.augment`` in a recipe.
 
     Attributes
     ----------
@@ -137,12 +138,14 @@ class Augmentation:
         Whether the border of `padding` mirrors the image instead of being black.
     """
 
-    padding: int = 0
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    padding: Annotated[int, Field(ge=0)] = 0
     flip: bool = False
     flip_vertical: bool = False
     symmetries: bool = False
-    crop: float = 1.0
-    colour: float = 0.0
+    crop: Annotated[float, Field(gt=0, le=1)] = 1.0
+    colour: Annotated[float, Field(ge=0, lt=1)] = 0.0
     reflect: bool = False
 
 

@@ -96,13 +96,8 @@ def _fetch(file: RemoteFile, folder: Path, download: pooch.HTTPDownloader, retri
         return target
 
 
-_DAMAGE = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    FileNotFoundError,  # the folder is not in the archive
-)
+# The last one means that the folder is not in the archive.
+_DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, FileNotFoundError)
 
 
 def unpack(archive: Path, target: Path) -> None:

@@ -1,19 +1,25 @@
-"""Files of data sets: where they are published, and where they are on this machine."""
+"""Files of data sets: where they are published, and where they are on this machine.
+
+What is known about each data set is in ``datasets.toml``, beside this module.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from expertload._check import require_extra
 from expertload._typing import AnyArray
 from expertload.exceptions import DataDamagedError, DataNotFoundError
-from expertload.lab.data.dataset import Split, carve
+from expertload.lab.data.dataset import Augmentation, Dataset, Normalisation, Split, carve
 
 VALIDATION_SHARE = 0.1
 
@@ -40,7 +46,7 @@ class RemoteFile:
         ``"md5:..."`` or ``"sha256:..."`` as published.
     unpacks_to : str or None
         For an archive: the folder it holds, relative to the data folder.
-    holds : tuple of str
+    holds : sequence of str
         For an archive: the files that a complete folder must contain.
     """
 
@@ -48,7 +54,7 @@ class RemoteFile:
     url: str
     checksum: str
     unpacks_to: str | None = None
-    holds: tuple[str, ...] = ()
+    holds: Sequence[str] = ()
 
     def is_present(self, folder: Path) -> bool:
         """Whether the file, or the folder it unpacks to, is in a data folder."""
@@ -62,10 +68,65 @@ class RemoteFile:
         return [name for name in self.holds if not (unpacked / name).exists()]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What is known about a data set before its files are read.
+
+    Attributes
+    ----------
+    name : str
+    summary : str
+        One line for the list of data sets.
+    reader : str
+        The reader of its files; see `expertload.lab.data.registry`.
+    argument : str or None
+        The argument after a colon (a path, a corruption); None if there is none.
+    files : sequence of RemoteFile
+        The files that `fetch_dataset` downloads; empty if none are needed.
+    classes : sequence of str
+        The names of the classes; empty if the files have them.
+    mean, std : sequence of float
+        Of each channel, or one number for all; empty if the training images are measured.
+    augmentation : Augmentation
+    """
+
+    name: str
+    summary: str
+    reader: str
+    argument: str | None = None
+    files: Sequence[RemoteFile] = ()
+    classes: Sequence[str] = ()
+    mean: Sequence[float] = ()
+    std: Sequence[float] = ()
+    augmentation: Augmentation = field(default_factory=Augmentation)
+
+    def normalisation(self, train: Split) -> Normalisation:
+        """Return the normalisation for a network that is trained on these images."""
+        if not self.mean:
+            return Normalisation.measured(train.images)
+        times = train.images.shape[-1] // len(self.mean)
+        return Normalisation((*self.mean,) * times, (*self.std,) * times)
+
+
+def read_entries() -> dict[str, Entry]:
+    """Return the data sets of ``datasets.toml`` by name."""
+    tables = tomllib.loads((files(__package__) / "datasets.toml").read_text("utf-8"))
+    return {name: _entry(name, tables) for name in tables}
+
+
+def _entry(name: str, tables: dict[str, dict[str, Any]]) -> Entry:
+    own = tables[name]
+    given = {"name": name, "reader": name, **tables.get(own.pop("like", ""), {}), **own}
+    given["files"] = [RemoteFile(**file) for file in given.get("files", ())]
+    given["augmentation"] = Augmentation(**given.get("augmentation", {}))
+    return Entry(**given)
+
+
 @dataclass(frozen=True)
 class DataRequest:
-    """The arguments of one call of `load_dataset`."""
+    """The arguments of one call of `load_dataset`, and what is known about the data set."""
 
+    known: Entry
     name: str
     argument: str
     folder: Path
@@ -85,6 +146,24 @@ class DataRequest:
             f"The data set '{name}' is not in {self.folder} (looked for "
             f"{' and '.join(candidates)}). Hint: run 'expertload lab data fetch {name}{place}'"
             f"{'' if self.is_given else ', or name the folder that has it with --data-dir'}."
+        )
+
+    def find_file(self, number: int = 0) -> Path:
+        """Return one of the published files, in its place or in the data folder itself."""
+        path = self.known.files[number].path
+        return self.find(path, Path(path).name)
+
+    def dataset(
+        self, splits: tuple[Split, Split, Split], source: Path | str, classes: Sequence[str] = ()
+    ) -> Dataset:
+        """Return splits as a data set, with what is known about it; `classes` if it is not."""
+        return Dataset(
+            self.name,
+            tuple(classes or self.known.classes),
+            *splits,
+            normalisation=self.known.normalisation(splits[0]),
+            augmentation=self.known.augmentation,
+            source=str(source),
         )
 
     def hold_out(self, train: Split, share: float = VALIDATION_SHARE) -> tuple[Split, Split]:

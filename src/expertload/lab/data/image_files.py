@@ -31,15 +31,8 @@ from expertload._check import require_extra
 from expertload._store import TRAINING_SET
 from expertload._typing import AnyArray
 from expertload.exceptions import DataNotFoundError
-from expertload.lab.data.dataset import (
-    Augmentation,
-    Dataset,
-    ImageArray,
-    Normalisation,
-    Split,
-    carve,
-)
-from expertload.lab.data.files import DataRequest, RemoteFile, damaged, reading
+from expertload.lab.data.dataset import Dataset, ImageArray, Split, carve
+from expertload.lab.data.files import DataRequest, damaged, reading
 
 THREADS = 4
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
@@ -51,15 +44,6 @@ SIZE_HINT = (
 LAYOUT = "expected PATH/CLASS/image.png, or PATH/train/CLASS/image.png with PATH/test"
 MANIFEST = "manifest.json"
 FOLDER = "tiny-imagenet-200"
-TINY_IMAGENET_FILES = (
-    RemoteFile(
-        f"{FOLDER}.zip",
-        f"https://cs231n.stanford.edu/{FOLDER}.zip",
-        "sha256:6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
-        unpacks_to=FOLDER,
-        holds=("wnids.txt", "words.txt", "train", "val/val_annotations.txt"),
-    ),
-)
 
 
 def decode_images(paths: Sequence[Path], *, size: int | None = None) -> ImageArray:
@@ -127,21 +111,15 @@ def load_folder(request: DataRequest) -> Dataset:
     splits = (_read_given_splits if given else _split_whole)(root, classes, request)
     if len({split.images.shape[1:] for split in splits}) > 1:
         raise damaged(root, "has splits of different sizes", SIZE_HINT)
-    return Dataset(
-        request.name,
-        tuple(map(unquote, classes) if (root / MANIFEST).exists() else classes),
-        *splits,
-        normalisation=Normalisation.measured(splits[0].images),
-        augmentation=Augmentation(),  # a mirror image may be another class
-        source=str(root),
-    )
+    exported = (root / MANIFEST).exists()
+    return request.dataset(splits, root, [*map(unquote, classes)] if exported else classes)
 
 
 def _subfolders(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
 
 
-def _read(folder: Path, class_names: list[str], size: int | None) -> Split:
+def _read(folder: Path, class_names: list[str], size: int | None = None) -> Split:
     unknown = set(_subfolders(folder)) - set(class_names)
     if unknown:
         raise damaged(
@@ -208,17 +186,6 @@ def _with_table(split: Split, root: Path, classes: list[str]) -> Split:
 # ------------------------------------------------------------------ Tiny-ImageNet
 
 
-def _training_files(root: Path, codes: list[str]) -> list[tuple[Path, int]]:
-    found = [
-        (path, label)
-        for label, code in enumerate(codes)
-        for path in sorted((root / "train" / code / "images").glob("*.JPEG"))
-    ]
-    if not found:
-        raise damaged(root / "train", "has no images")
-    return found
-
-
 def _test_files(root: Path, codes: list[str]) -> list[tuple[Path, int]]:
     number = {code: label for label, code in enumerate(codes)}
     annotations = root / "val" / "val_annotations.txt"
@@ -246,14 +213,6 @@ def load_tiny_imagenet(request: DataRequest) -> Dataset:
     """Decode the whole tree into memory (1.4 GB for the full set)."""
     root = request.find(f"{FOLDER}/wnids.txt", "wnids.txt").parent
     codes = sorted(_lines(root / "wnids.txt"))
-    train, validation = request.hold_out(_labelled(_training_files(root, codes)))
-    return Dataset(
-        request.name,
-        _class_names(root, codes),
-        train,
-        validation,
-        _labelled(_test_files(root, codes)),
-        normalisation=Normalisation((0.4802, 0.4481, 0.3975), (0.2770, 0.2691, 0.2821)),
-        augmentation=Augmentation(padding=8, flip=True),
-        source=str(root),
-    )
+    train, validation = request.hold_out(_read(root / "train", codes))
+    splits = train, validation, _labelled(_test_files(root, codes))
+    return request.dataset(splits, root, _class_names(root, codes))

@@ -23,9 +23,8 @@ from torch.nn import functional as F  # noqa: N812 - the customary name
 from expertload._check import check_count
 from expertload._typing import AnyArray
 from expertload.exceptions import ParameterError
-from expertload.lab.data.dataset import Augmentation, Normalisation, Split
+from expertload.lab.data.dataset import LUMINANCE, Augmentation, Normalisation, Split
 
-EYE = (0.299, 0.587, 0.114)  # how bright red, green and blue are
 _ORDER, _AUGMENTATION = 0, 1  # separates the streams of random numbers
 
 
@@ -226,25 +225,19 @@ def draw(augmentation: Augmentation, n: int, generator: torch.Generator) -> Chan
     """
     how = augmentation
     # The order of draws is part of the result: a new kind of change must be drawn last.
-    places = torch.randint(0, 2 * how.padding + 1, (2, n), generator=generator)
+    top, left = torch.randint(0, 2 * how.padding + 1, (2, n), generator=generator)
     mirrored = torch.rand(n, generator=generator) < 0.5
     upended, transposed = torch.rand((2, n), generator=generator) < 0.5
     side = 1 - (1 - how.crop) * torch.rand(n, generator=generator)
     place = torch.rand((n, 2), generator=generator)
-    brightness, contrast, saturation = 1 + how.colour * (
-        2 * torch.rand((3, n), generator=generator) - 1
-    )
+    factors = 1 + how.colour * (2 * torch.rand((3, n), generator=generator) - 1)
+    brightness, contrast, saturation = factors
     return Chances(
-        top=places[0],
-        left=places[1],
-        mirrored=mirrored & (how.flip or how.symmetries),
-        upended=upended & (how.flip_vertical or how.symmetries),
-        transposed=transposed & how.symmetries,
-        side=side,
-        place=place,
-        brightness=brightness,
-        contrast=contrast,
-        saturation=saturation,
+        *(top, left),
+        mirrored & (how.flip or how.symmetries),
+        upended & (how.flip_vertical or how.symmetries),
+        transposed & how.symmetries,
+        *(side, place, brightness, contrast, saturation),
     )
 
 
@@ -287,7 +280,11 @@ def move_pixels(
     first_row = torch.arange(n, device=images.device)[:, None] * framed.shape[1]
     pixels = (first_row + rows)[:, :, None] * framed.shape[2] + columns[:, None, :]
     if chances.transposed.any():
-        _refuse_oblong(height, width)
+        if height != width:
+            raise ParameterError(
+                f"Images must be square for the eight symmetries (data.augment.symmetries). Got "
+                f"{height} x {width}. Hint: flip and flip_vertical work for any image."
+            )
         pixels = torch.where(chances.transposed[:, None, None], pixels.transpose(1, 2), pixels)
     chosen = framed.view(-1, channels).index_select(0, pixels.reshape(-1))
     return chosen.view(n, height, width, channels)
@@ -304,14 +301,6 @@ def _reflected(positions: Tensor, length: int) -> Tensor:
     period = max(2 * (length - 1), 1)
     along = positions.remainder(period)
     return torch.minimum(along, period - along)
-
-
-def _refuse_oblong(height: int, width: int) -> None:
-    if height != width:
-        raise ParameterError(
-            f"Images must be square for the eight symmetries (data.augment.symmetries). Got "
-            f"{height} x {width}. Hint: flip and flip_vertical work for any image."
-        )
 
 
 def change_floats(images: Tensor, chances: Chances, augmentation: Augmentation) -> Tensor:
@@ -359,7 +348,7 @@ def _coloured(images: Tensor, chances: Chances) -> Tensor:
     images = images * each(chances.brightness)
     mean = _grey(images).mean(dim=(1, 2, 3), keepdim=True)
     images = mean + (images - mean) * each(chances.contrast)
-    if images.shape[1] == len(EYE):
+    if images.shape[1] == len(LUMINANCE):
         grey = _grey(images)
         images = grey + (images - grey) * each(chances.saturation)
     return images.clamp(0, 255)
@@ -367,7 +356,7 @@ def _coloured(images: Tensor, chances: Chances) -> Tensor:
 
 def _grey(images: Tensor) -> Tensor:
     """Return the brightness of each pixel, (n, 1, height, width)."""
-    if images.shape[1] != len(EYE):
+    if images.shape[1] != len(LUMINANCE):
         return images.mean(dim=1, keepdim=True)
-    weights = torch.tensor(EYE, dtype=images.dtype, device=images.device).view(1, -1, 1, 1)
+    weights = torch.tensor(LUMINANCE, dtype=images.dtype, device=images.device).view(1, -1, 1, 1)
     return (images * weights).sum(dim=1, keepdim=True)

@@ -22,14 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from expertload._typing import AnyArray
 from expertload.exceptions import DataNotFoundError
-from expertload.lab.data.dataset import Augmentation, Dataset, ImageArray, Normalisation, Split
-from expertload.lab.data.files import DataRequest, RemoteFile, checked_split, damaged, reading
+from expertload.lab.data.dataset import Dataset, ImageArray, Split
+from expertload.lab.data.files import DataRequest, checked_split, damaged, reading
 
 MOST_CLASSES = 100_000  # a larger label is not a class number; it may be an identifier
 HINT = (
@@ -48,6 +47,25 @@ def read_npz(path: Path) -> dict[str, AnyArray]:
             raise ValueError("it holds a single array without a name")
         with archive:
             return {name: archive[name] for name in archive.files}
+
+
+def load_npz(request: DataRequest) -> Dataset:
+    """Read a set of MedMNIST, or the file that follows ``npz:``."""
+    path = request.find_file() if request.known.files else own_file(request.argument)
+    arrays = read_npz(path)
+    splits = _splits(arrays, path, request, len(request.known.classes) or MOST_CLASSES)
+    if len({split.images.shape[1:] for split in splits}) > 1:
+        raise damaged(path, "has images of different sizes in its splits", HINT)
+    names = request.known.classes or _class_names(arrays, splits, path)
+    return request.dataset(splits, path, names)
+
+
+def own_file(argument: str) -> Path:
+    """Return the path after ``npz:``; refuse one without a file."""
+    path = Path(argument).expanduser()
+    if not path.is_file():
+        raise DataNotFoundError(f"There is no file {path}. Hint: write npz:PATH with its path.")
+    return path
 
 
 def _splits(
@@ -87,124 +105,3 @@ def _class_names(arrays: Mapping[str, AnyArray], splits: Iterable[Split], path: 
     if len(names) < needed:
         raise damaged(path, f"names {len(names)} classes for labels up to {needed - 1}", HINT)
     return names
-
-
-def load_npz(request: DataRequest) -> Dataset:
-    """Read the file that follows ``npz:``."""
-    path = Path(request.argument).expanduser()
-    if not path.is_file():
-        raise DataNotFoundError(f"There is no file {path}. Hint: write npz:PATH with its path.")
-    arrays = read_npz(path)
-    splits = _splits(arrays, path, request, MOST_CLASSES)
-    if len({split.images.shape[1:] for split in splits}) > 1:
-        raise damaged(path, "has images of different sizes in its splits", HINT)
-    return Dataset(
-        request.name,
-        tuple(_class_names(arrays, splits, path)),
-        *splits,
-        normalisation=Normalisation.measured(splits[0].images),
-        augmentation=Augmentation(),
-        source=str(path),
-    )
-
-
-# ------------------------------------------------------------------ MedMNIST
-
-ORGANS = (
-    "bladder, left femur, right femur, heart, left kidney, right kidney, liver, left lung, "
-    "right lung, pancreas, spleen"
-)
-
-
-# Tissue, cells, lesions and eyes have no top. A body has one, and its left is not its right.
-SHIFTED = Augmentation(padding=2)
-MIRRORED = Augmentation(padding=2, flip=True)
-TURNED = Augmentation(padding=2, symmetries=True)
-
-
-class _Known(NamedTuple):
-    checksum: str
-    classes: str
-    summary: str
-    augmentation: Augmentation = SHIFTED
-
-
-MEDMNIST = {
-    "bloodmnist": _Known(
-        "md5:7053d0359d879ad8a5505303e11de1dc",
-        "basophil, eosinophil, erythroblast, immature granulocyte, lymphocyte, monocyte, "
-        "neutrophil, platelet",
-        "blood cells under the microscope",
-        TURNED,
-    ),
-    "breastmnist": _Known(
-        "sha256:3a22d2a4625e7dd8903f0f59030e81a3d0c222bece2e5e10927456cb50efdec1",
-        "malignant, normal or benign",
-        "breast ultrasound",
-        MIRRORED,
-    ),
-    "dermamnist": _Known(
-        "md5:0744692d530f8e62ec473284d019b0c7",
-        "actinic keratosis, basal cell carcinoma, benign keratosis, dermatofibroma, melanoma, "
-        "melanocytic nevus, vascular lesion",
-        "pigmented skin lesions",
-        TURNED,
-    ),
-    "octmnist": _Known(
-        "md5:c68d92d5b585d8d81f7112f81e2d0842",
-        "choroidal neovascularisation, diabetic macular oedema, drusen, normal",
-        "optical coherence tomography of the retina",
-        MIRRORED,
-    ),
-    "organamnist": _Known("md5:866b832ed4eeba67bfb9edee1d5544e6", ORGANS, "abdominal CT, axial"),
-    "organcmnist": _Known("md5:0afa5834fb105f7705a7d93372119a21", ORGANS, "abdominal CT, coronal"),
-    "organsmnist": _Known("md5:e5c39f1af030238290b9557d9503af9d", ORGANS, "abdominal CT, sagittal"),
-    "pathmnist": _Known(
-        "md5:a8b06965200029087d5bd730944a56c1",
-        "adipose, background, debris, lymphocytes, mucus, smooth muscle, normal colon mucosa, "
-        "cancer-associated stroma, colorectal adenocarcinoma",
-        "colon tissue",
-        TURNED,
-    ),
-    "pneumoniamnist": _Known(
-        "md5:28209eda62fecd6e6a2d98b1501bb15f", "normal, pneumonia", "chest X-rays of children"
-    ),
-    "retinamnist": _Known(
-        "sha256:254915f5f0a2074665c4676356824cf4ef4a3bcab233894b4bafcaf48962bd69",
-        "grade 0, grade 1, grade 2, grade 3, grade 4",
-        "diabetic retinopathy, five grades",
-        TURNED,
-    ),
-    "tissuemnist": _Known(
-        "md5:ebe78ee8b05294063de985d821c1c34b",
-        "collecting duct or connecting tubule, distal convoluted tubule, glomerular endothelium, "
-        "interstitial endothelium, leukocyte, podocyte, proximal tubule, thick ascending limb",
-        "kidney cortex cells",
-        TURNED,
-    ),
-}
-
-
-def medmnist_file(name: str) -> RemoteFile:
-    """Return the published file of one of the sets."""
-    return RemoteFile(
-        f"medmnist/{name}.npz",
-        f"https://zenodo.org/records/6496656/files/{name}.npz?download=1",
-        MEDMNIST[name].checksum,
-    )
-
-
-def load_medmnist(request: DataRequest) -> Dataset:
-    """Read one of the sets, scaled to [-1, 1] as its authors do."""
-    path = request.find(f"medmnist/{request.name}.npz", f"{request.name}.npz")
-    known = MEDMNIST[request.name]
-    class_names = tuple(known.classes.split(", "))
-    splits = _splits(read_npz(path), path, request, len(class_names))
-    return Dataset(
-        request.name,
-        class_names,
-        *splits,
-        normalisation=Normalisation.symmetric(splits[0].images.shape[-1]),
-        augmentation=known.augmentation,
-        source=str(path),
-    )

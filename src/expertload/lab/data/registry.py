@@ -12,93 +12,19 @@ from expertload._check import check_count, needs_extra
 from expertload.exceptions import ParameterError
 from expertload.lab.data import cifar, classics, image_files, npz
 from expertload.lab.data.dataset import Dataset
-from expertload.lab.data.files import DataRequest, RemoteFile, cache_folder
+from expertload.lab.data.files import DataRequest, Entry, cache_folder, read_entries
 
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of the registry.
-
-    Attributes
-    ----------
-    name : str
-    summary : str
-        One line for the list of data sets.
-    load : callable
-    files : tuple of RemoteFile
-        The files that `fetch_dataset` downloads; empty if none are needed.
-    argument : str or None
-        The argument after a colon (a path, a corruption); None if there is none.
-    """
-
-    name: str
-    summary: str
-    load: Callable[[DataRequest], Dataset]
-    files: tuple[RemoteFile, ...] = ()
-    argument: str | None = None
-
-
-_ENTRIES = {
-    entry.name: entry
-    for entry in (
-        Entry(
-            "digits",
-            "handwritten digits, degraded to need experts (embedded, the default)",
-            classics.load_digits,
-        ),
-        Entry("digits-clean", "the same digits as scikit-learn has them", classics.load_digits),
-        Entry(
-            "cifar100",
-            "CIFAR-100, 45,000/5,000/10,000 images",
-            cifar.load_cifar100,
-            cifar.CIFAR100_FILES,
-        ),
-        *(
-            Entry(
-                f"cifar100-lt-{imbalance}",
-                f"CIFAR-100 with a long tail, imbalance {imbalance}",
-                cifar.load_long_tail,
-                cifar.CIFAR100_FILES,
-            )
-            for imbalance in (100, 50, 10)
-        ),
-        Entry(
-            "cifar100-c",
-            "CIFAR-100's test images, corrupted in fifteen ways",
-            cifar.load_corrupted,
-            cifar.CIFAR100_C_FILES,
-            argument="CORRUPTION[:SEVERITY]",
-        ),
-        Entry(
-            "tiny-imagenet",
-            "Tiny-ImageNet, 90,000/10,000/10,000",
-            image_files.load_tiny_imagenet,
-            image_files.TINY_IMAGENET_FILES,
-        ),
-        *(
-            Entry(name, f"MedMNIST: {known.summary}", npz.load_medmnist, (npz.medmnist_file(name),))
-            for name, known in npz.MEDMNIST.items()
-        ),
-        Entry("svhn", "Street View House Numbers", classics.load_svhn, classics.SVHN_FILES),
-        Entry(
-            "fashion-mnist",
-            "Fashion-MNIST, ten kinds of clothing",
-            classics.load_fashion_mnist,
-            classics.FASHION_MNIST_FILES,
-        ),
-        Entry(
-            "folder",
-            "your own images, one folder per class",
-            image_files.load_folder,
-            argument="PATH",
-        ),
-        Entry(
-            "npz",
-            "your own .npz with train/val/test images and labels",
-            npz.load_npz,
-            argument="PATH",
-        ),
-    )
+_ENTRIES = read_entries()
+_READERS: dict[str, Callable[[DataRequest], Dataset]] = {
+    "digits": classics.load_digits,
+    "cifar100": cifar.load_cifar100,
+    "cifar100-lt": cifar.load_long_tail,
+    "cifar100-c": cifar.load_corrupted,
+    "tiny-imagenet": image_files.load_tiny_imagenet,
+    "svhn": classics.load_svhn,
+    "fashion-mnist": classics.load_fashion_mnist,
+    "folder": image_files.load_folder,
+    "npz": npz.load_npz,
 }
 
 
@@ -234,8 +160,9 @@ def load_dataset(
             raise ParameterError(
                 f"'image_size' is only for 'folder:PATH'. Got {image_size} with {name!r}."
             )
-    folder = _folder(data_dir)
-    return entry.load(DataRequest(name, argument, folder, data_dir is not None, seed, image_size))
+    given = data_dir is not None
+    request = DataRequest(entry, name, argument, _folder(data_dir), given, seed, image_size)
+    return _READERS[entry.reader](request)
 
 
 def _folder(data_dir: str | os.PathLike[str] | None) -> Path:

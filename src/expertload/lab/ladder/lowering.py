@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from rich.console import Console
@@ -24,12 +25,12 @@ from expertload.lab.ladder.steps import Climb, Network, chosen_views, climb
 from expertload.lab.results.ensembles import affordable_views, make_ensemble
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.origin import load_run_data
-from expertload.lab.runs.recipe import DataConfig, Recipe
-from expertload.lab.runs.recipe_files import change, merge, problems_of
+from expertload.lab.runs.recipe import DataConfig, Recipe, change, merge, problems_of
 from expertload.lab.sweeps.launch import Launcher, ProcessLauncher
 from expertload.lab.sweeps.sweep import Observer, Sweep
 
 Arms = dict[str, list[FinishedRun]]
+Section = TypeVar("Section", bound=BaseModel)
 AUCOC = "ce+aucoc"
 LARGE = 24  # images of this size or larger use a residual network
 FEW = 2000  # with fewer training images, batches are small
@@ -124,9 +125,9 @@ def lower_load(
     targets = check_targets(target_accuracy)
     require_extra("jinja2", "report", "The report of the ladder")
     console = console or Console(quiet=True)
+    say = partial(console.print, soft_wrap=True)
     if start is not None:
-        earlier = FinishedRun(start)
-        network = network or earlier.config.model.name
+        network = network or FinishedRun(start).config.model.name
         settings = [*settings, f"model.start={json.dumps(str(Path(start).resolve()))}"]
     loaded = load_data(data, settings=settings, data_dir=data_dir)
     notes = look_at(loaded)
@@ -134,16 +135,12 @@ def lower_load(
         loaded, network=network, epochs=epochs, target_accuracies=targets, settings=settings
     )
     n = plan.plain.training.epochs
-    console.print(
-        f"{loaded!r}, {plan.plain.model.name}, {n} epoch{'' if n == 1 else 's'}", soft_wrap=True
-    )
+    say(f"{loaded!r}, {plan.plain.model.name}, {n} epoch{'' if n == 1 else 's'}")
     for note in notes:
-        console.print(f"note: {note}", soft_wrap=True)
+        say(f"note: {note}")
     most = None if max_passes is None else max_passes // networks
     views = len(make_views(affordable_views(loaded.image_shape, most)[-1]))
-    console.print(
-        f"a prediction will take at most {networks * views} passes for each image", soft_wrap=True
-    )
+    say(f"a prediction will take at most {networks * views} passes for each image")
     folder = Path(out) if out is not None else Path("runs") / f"lower-load-{_file_name(data)}"
     trainer = Trainer(
         folder=folder,
@@ -156,10 +153,7 @@ def lower_load(
         launcher=launcher,
     )
     ladder = _train_and_climb(plan, trainer, aucoc=aucoc, max_passes=most)
-    console.print(
-        "measuring every step on the test images, and certifying a policy on half of them",
-        soft_wrap=True,
-    )
+    say("measuring every step on the test images, and certifying a policy on half of them")
     return write_outcome(
         ladder,
         _make_model(ladder, most),
@@ -173,7 +167,7 @@ def lower_load(
 
 def _train_and_climb(plan: Plan, trainer: Trainer, *, aucoc: bool, max_passes: int | None) -> Climb:
     """Train each arm; the arm with AUCOC uses the steps taken without it."""
-    arms: Arms = {"plain": trainer.train(plan.plain, "plain", "ce", "cross-entropy alone")}
+    arms = {"plain": trainer.train(plan.plain, "plain", "ce", "cross-entropy alone")}
     if plan.augmented is not None:
         how = f"with augmentation ({plan.augmentation})"
         arms["augmented"] = trainer.train(plan.augmented, "augmented", "ce", how)
@@ -183,25 +177,24 @@ def _train_and_climb(plan: Plan, trainer: Trainer, *, aucoc: bool, max_passes: i
     ladder = climb(_networks(arms), max_passes=max_passes)
     if not aucoc:
         return ladder
-    is_augmented = {step.name: step.is_taken for step in ladder.steps}.get("augmentation", False)
-    base = plan.augmented if is_augmented and plan.augmented is not None else plan.plain
-    arms["aucoc"] = trainer.train(base, "aucoc", AUCOC, "with AUCOC in addition to cross-entropy")
+    base = plan.augmented if ladder.took("augmentation") else plan.plain
+    how = "with AUCOC in addition to cross-entropy"
+    arms["aucoc"] = trainer.train(base or plan.plain, "aucoc", AUCOC, how)
     return climb(_networks(arms), max_passes=max_passes)
 
 
 def _networks(arms: Arms) -> list[Network]:
     """Return the runs of each network, for all arms that were trained."""
     seeds = zip(*arms.values(), strict=True)
-    return [Network(**{"plain": None, **dict(zip(arms, own, strict=True))}) for own in seeds]
+    return [Network(**dict(zip(arms, own, strict=True))) for own in seeds]
 
 
 def _make_model(ladder: Climb, max_passes: int | None) -> FinishedRun:
     """Combine the networks at the top of the ladder into one run, with their views."""
-    taken = {step.name: step.is_taken for step in ladder.steps}
-    runs = ladder.steps[-1].runs
-    if taken["views"] or taken.get("aucoc", False):
+    runs = list(ladder.steps[-1].runs)
+    if ladder.took("views") or ladder.took("aucoc"):
         return make_ensemble([chosen_views(run, max_passes=max_passes) for run in runs])
-    return make_ensemble(list(runs))
+    return make_ensemble(runs)
 
 
 def _file_name(data: str) -> str:
@@ -262,13 +255,8 @@ class Trainer:
             )
         # The import path of the user's own network, which the recipe names, is allowed.
         device = "cpu" if self.accelerator == "cpu" else "auto"
-        access: dict[str, Any] = {
-            "data_dir": self.data_dir,
-            "allow": sweep.imports(),
-            "device": device,
-        }
-        paths = [sweep.folder(run).path for run in sweep.final_runs(loss)]
-        return [FinishedRun(path, **access) for path in paths]
+        read = partial(FinishedRun, data_dir=self.data_dir, allow=sweep.imports(), device=device)
+        return [read(sweep.folder(run).path) for run in sweep.final_runs(loss)]
 
 
 # ------------------------------------------------------------------ the plan
@@ -304,11 +292,7 @@ def load_data(
     Dataset('digits': 500/300/500 images of 8 x 8 x 1, 10 classes)
     """
     chosen = {**change({"data": {"name": name}}, settings)["data"], "augment": True}
-    try:
-        config = DataConfig.model_validate(chosen)
-    except ValidationError as error:
-        raise _cannot(error, DataConfig, settings) from error
-    return load_run_data(config, data_dir=data_dir)
+    return load_run_data(_checked(DataConfig, chosen, settings), data_dir=data_dir)
 
 
 def look_at(data: Dataset) -> list[str]:
@@ -399,10 +383,10 @@ def make_plan(
     augment = content["data"].pop("augment", None)
     if augment is None or augment is True:
         augment = _usual_augmentation(data, side)
-    plain = _recipe(merge(content, {"data": {"augment": False}}), settings)
+    plain = _checked(Recipe, merge(content, {"data": {"augment": False}}), settings)
     if augment is False:
         return Plan(plain=plain, augmented=None, augmentation="none")
-    augmented = _recipe(merge(content, {"data": {"augment": augment}}), settings)
+    augmented = _checked(Recipe, merge(content, {"data": {"augment": augment}}), settings)
     return Plan(plain=plain, augmented=augmented, augmentation=_in_words(augmented))
 
 
@@ -411,23 +395,16 @@ def _usual_augmentation(data: Dataset, side: int) -> dict[str, Any]:
     own = data.augmentation
     if own == Augmentation():
         return {"padding": max(1, side // 16)}
-    return {
-        name: value for name, value in vars(own).items() if value != getattr(Augmentation, name)
-    }
+    return own.model_dump(exclude_defaults=True)
 
 
-def _recipe(content: dict[str, Any], settings: Sequence[str]) -> Recipe:
+def _checked(section: type[Section], content: dict[str, Any], settings: Sequence[str]) -> Section:
     try:
-        return Recipe.model_validate(content)
+        return section.model_validate(content)
     except ValidationError as error:
-        raise _cannot(error, Recipe, settings) from error
-
-
-def _cannot(
-    error: ValidationError, section: type[BaseModel], settings: Sequence[str]
-) -> ParameterError:
-    changed = f" with {', '.join(settings)}" if settings else ""
-    return ParameterError(f"There is no ladder{changed}: {problems_of(error, section)}")
+        changed = f" with {', '.join(settings)}" if settings else ""
+        problems = problems_of(error, section)
+        raise ParameterError(f"There is no ladder{changed}: {problems}") from error
 
 
 def _in_words(recipe: Recipe) -> str:

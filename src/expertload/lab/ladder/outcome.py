@@ -1,13 +1,25 @@
-"""Writes the results of a ladder: a table, a plot, a certified policy and a report."""
+"""The outcome of a ladder: the numbers of its steps, a plot, a certified policy and a report.
+
+The numbers of a step are means over its models on all test cases. The certified load comes from a
+threshold that is certified on one half of the test cases and
+measured on the other. No step of the ladder is chosen on test cases, so a threshold certified on
+some of them keeps its guarantee, and its load is measured on cases that did not certify it.
+
+The intervals of changes cover the chance in the test cases: other cases would give other numbers
+for the same networks. They do not cover that other seeds would train other networks; that needs
+experiments over many seeds.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,24 +28,250 @@ from expertload.cases import Cases
 from expertload.evaluation import Evaluation, evaluate
 from expertload.exceptions import InsufficientDataError
 from expertload.lab.data import Dataset
-from expertload.lab.ladder.numbers import (
-    CertifiedLoad,
-    LadderRow,
-    certified_load,
-    halves,
-    measure_step,
-)
-from expertload.lab.ladder.steps import STEPS, Climb
-from expertload.lab.results.evaluate import save_policy, write_report
-from expertload.lab.results.measures import load_name
+from expertload.lab.ladder.steps import STEPS, Answers, Climb, Step
+from expertload.lab.results.evaluate import evaluate_probabilities, save_policy, write_report
+from expertload.lab.results.measures import cases_of, load_name
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import write_json, write_whole
+from expertload.operating_point import CertifiedPoint, certify
+from expertload.significance import Interval, load_difference
+from expertload.significance.interval import influence_of_cases, linearise
 
 TOP = "top of the ladder"
 HALVES = (
     "Test images were not used for any choice. The policy is certified on one half of them, drawn "
     "at random; the other half shows what it does."
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LadderRow:
+    """The results and the cost of a step.
+
+    Attributes
+    ----------
+    step : str
+    is_taken : bool
+    choice : str
+    validation_aucoc : float
+        The validation AUCOC of the models that the step proposes.
+    aucoc, accuracy, ece, nll, brier : float
+        Measured on all test cases.
+    loads : dict from float to float
+        The expert load at each target accuracy, on all test cases.
+    certified_load, certified_accuracy : float
+        For the first target: see `certified_load`.
+    certified : float
+        The share of models for which a threshold could be certified.
+    seconds : float
+        Training time of the networks of one model.
+    passes : float
+        Passes through a network for each image.
+    aucoc_change, load_change : Interval or None
+        Relative to the step before, for the load at the first target; None for the first step. The
+        intervals are over test cases, for these networks.
+    """
+
+    step: str
+    is_taken: bool
+    choice: str
+    validation_aucoc: float
+    aucoc: float
+    accuracy: float
+    ece: float
+    nll: float
+    brier: float
+    loads: dict[float, float]
+    certified: float
+    certified_load: float
+    certified_accuracy: float
+    seconds: float
+    passes: float
+    aucoc_change: Interval | None = None
+    load_change: Interval | None = None
+
+    @property
+    def title(self) -> str:
+        """The title for display."""
+        return STEPS[self.step]
+
+
+def measure_step(
+    step: Step,
+    labels: IntArray,
+    target_accuracies: Sequence[float],
+    *,
+    before: Step | None = None,
+) -> LadderRow:
+    """Measure the models of a step on the test cases.
+
+    Parameters
+    ----------
+    step : Step
+    labels : ndarray of int64
+        The labels of the test cases.
+    target_accuracies : sequence of float
+        The accuracies at which to read the load; a threshold is certified for the first.
+    before : Step, optional
+        The step before, to measure the changes.
+    """
+    each = [_measure(model, labels, target_accuracies) for model in step.models]
+    mean = {name: _mean([numbers[name] for numbers in each]) for name in each[0]}
+    known = (field.name for field in fields(LadderRow))
+    numbers: dict[str, Any] = {name: mean[name] for name in known if name in mean}
+    if before is not None:
+        sides = [[cases_of(labels, model.test) for model in one.models] for one in (step, before)]
+        numbers |= {
+            "aucoc_change": aucoc_change(*sides),
+            "load_change": load_difference(*sides, target_accuracy=target_accuracies[0]),
+        }
+    return LadderRow(
+        step=step.name,
+        is_taken=step.is_taken,
+        choice=step.choice,
+        validation_aucoc=step.validation_aucoc,
+        loads={target: mean[load_name(target)] for target in target_accuracies},
+        **numbers,
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the mean without NaN: if nothing is certified, there is no accuracy."""
+    known = [value for value in values if not math.isnan(value)]
+    return fmean(known) if known else math.nan
+
+
+def _measure(
+    model: Answers, labels: IntArray, target_accuracies: Sequence[float]
+) -> dict[str, float]:
+    found = certified_load(labels, model.test, target_accuracy=target_accuracies[0])
+    return {
+        **evaluate_probabilities(labels, model.test, target_accuracies),
+        "certified": float(found.point.is_certified),
+        "certified_load": found.load,
+        "certified_accuracy": found.accuracy,
+        "seconds": model.seconds,
+        "passes": model.passes,
+    }
+
+
+# ------------------------------------------------------------------ the certified load
+
+
+def halves(n: int) -> tuple[IntArray, IntArray]:
+    """Split n cases into two random halves; if n is odd, the second half has one more.
+
+    Each half is a simple random sample, so independent cases stay independent.
+
+    Examples
+    --------
+    >>> from expertload.lab.ladder.outcome import halves
+    >>> [len(half) for half in halves(7)]
+    [3, 4]
+    """
+    # The raw stream of a seeded generator is the same in every version of numpy.
+    order = np.argsort(np.random.default_rng(0).random(n), kind="stable")
+    return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
+
+
+class CertifiedLoad(NamedTuple):
+    """The effect of a threshold on one half of the test cases, certified on the other half.
+
+    Attributes
+    ----------
+    point : CertifiedPoint
+        The point certified on the first half.
+    load : float
+        The share of the second half that is delegated; 1 if nothing was certified.
+    accuracy : float
+        The accuracy of the automatic decisions there; NaN if there are none.
+    """
+
+    point: CertifiedPoint
+    load: float
+    accuracy: float
+
+
+def certified_load(labels: IntArray, proba: FloatArray, *, target_accuracy: float) -> CertifiedLoad:
+    """Certify a threshold on one half of the test cases, and measure it on the other.
+
+    Parameters
+    ----------
+    labels : ndarray of int64, shape (n,)
+        Column numbers.
+    proba : ndarray, shape (n, classes)
+    target_accuracy : float
+
+    Returns
+    -------
+    CertifiedLoad
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.lab.ladder.outcome import certified_load
+    >>> rng = np.random.default_rng(0)
+    >>> proba = rng.dirichlet(np.full(3, 0.2), size=2000)
+    >>> labels = (proba.cumsum(axis=1) > rng.random((2000, 1))).argmax(axis=1)
+    >>> found = certified_load(labels, proba, target_accuracy=0.9)
+    >>> print(f"load {found.load:.2f}, accuracy {found.accuracy:.2f}")
+    load 0.34, accuracy 0.92
+    """
+    first, second = halves(len(labels))
+    point = certify(cases_of(labels[first], proba[first]), target_accuracy=target_accuracy)
+    accepted = point.accepts(proba[second].max(axis=1))
+    right = proba[second].argmax(axis=1) == labels[second]
+    accuracy = float(right[accepted].mean()) if accepted.any() else float("nan")
+    return CertifiedLoad(point, float(1 - accepted.mean()), accuracy)
+
+
+# ------------------------------------------------------------------ changes
+
+
+def aucoc_change(
+    after: Sequence[Cases], before: Sequence[Cases], *, confidence_level: float = 0.95
+) -> Interval:
+    """Compute the change of mean AUCOC between two groups of models, with its interval.
+
+    Parameters
+    ----------
+    after, before : sequence of Cases
+        The same cases, with the predictions of each model of a group.
+    confidence_level : float, default=0.95
+
+    Returns
+    -------
+    Interval
+        In closed form: the influence of each case is the mean over the models.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload import Cases
+    >>> from expertload.lab.ladder.outcome import aucoc_change
+    >>> rng = np.random.default_rng(0)
+    >>> good = rng.dirichlet(np.full(3, 0.2), size=1000)
+    >>> labels = (good.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
+    >>> worse = 0.6 * good + 0.4 * rng.dirichlet(np.ones(3), size=1000)
+    >>> after, before = (Cases.from_predictions(labels, proba) for proba in (good, worse))
+    >>> print(aucoc_change([after], [before]))
+    0.0471 (95 % interval 0.0323 to 0.0618)
+    """
+    sides = [[influence_of_cases(cases) for cases in side] for side in (after, before)]
+    areas = [fmean(area for area, _ in side) for side in sides]
+    influences = [np.mean([influence for _, influence in side], axis=0) for side in sides]
+    found = linearise(areas[0] - areas[1], influences[0] - influences[1])
+    reach = found.quantile(confidence_level) * found.standard_error
+    return Interval(
+        estimate=found.value,
+        low=found.value - reach,
+        high=found.value + reach,
+        confidence_level=confidence_level,
+        standard_error=found.standard_error,
+    )
+
+
+# ------------------------------------------------------------------ the outcome
 
 
 @dataclass(frozen=True, kw_only=True)

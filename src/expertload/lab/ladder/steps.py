@@ -15,7 +15,7 @@ computed only once.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ import numpy as np
 
 from expertload._typing import FloatArray, IntArray
 from expertload.curve import aucoc_score
-from expertload.lab.results.ensembles import ViewedRun, with_views
+from expertload.lab.results.ensembles import ViewedRun, predict_splits, with_views
 from expertload.lab.results.measures import of_places
 from expertload.lab.runs.finished import (
     FinishedRun,
@@ -47,7 +47,7 @@ ALWAYS = ("plain", "networks")  # taken regardless of validation data
 SPLITS = ("validation", "test")
 NOTE = "choice.json"  # written last: if it exists, the stored predictions are complete
 
-Asked = tuple[dict[str, tuple[FloatArray, IntArray]], dict[str, Any]]
+Asked = tuple[list[tuple[FloatArray, IntArray]], dict[str, Any]]  # SPLITS, and a note
 
 
 class Answers(NamedTuple):
@@ -124,20 +124,13 @@ def chosen_views(run: FinishedRun, *, max_passes: int | None = None) -> ViewedRu
 
 
 def _ask_raw(run: FinishedRun) -> Asked:
-    from expertload.lab.runs.network import apply_network
-
     data = run.load_data()
-    network = run.load_network(data, weights="raw")
-    splits = {"validation": data.validation, "test": data.test}
-    return {
-        name: (apply_network(network, split, data.normalisation), split.labels)
-        for name, split in splits.items()
-    }, {}
+    return predict_splits(run.load_network(data, weights="raw"), data), {}
 
 
 def _ask_views(run: FinishedRun, max_passes: int | None) -> Asked:
     (seen,) = with_views(run, max_passes=max_passes)
-    return {"validation": seen.validation, "test": seen.test}, asdict(seen.choice)
+    return [seen.validation, seen.test], asdict(seen.choice)
 
 
 def _seconds(run: FinishedRun) -> float:
@@ -150,8 +143,8 @@ def _kept(run: FinishedRun, kind: str, ask: Callable[[FinishedRun], Asked]) -> R
     if not (folder.path / NOTE).exists():
         splits, note = ask(run)
         make_folder(folder.path)
-        for split, (logits, labels) in splits.items():
-            folder.write_logits(split, logits, labels)
+        for split, predicted in zip(SPLITS, splits, strict=True):
+            folder.write_logits(split, *predicted)
         folder.write_json(NOTE, note)
     return folder
 
@@ -206,60 +199,35 @@ class Step:
     runs: tuple[FinishedRun, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Climb:
-    """The steps that were climbed, and the labels of the cases.
+    """A climb, step by step; it remembers which steps were taken.
 
     Attributes
     ----------
-    steps : tuple of Step
     validation_labels, test_labels : ndarray of int64
+        The labels of the cases.
+    always : collection of str
+        Names of steps to take regardless of validation data.
+    max_passes : int or None
+        The most passes for each image through one network.
+    steps : list of Step
+        The steps so far.
     """
 
-    steps: tuple[Step, ...]
     validation_labels: IntArray
     test_labels: IntArray
+    always: Collection[str]
+    max_passes: int | None
+    steps: list[Step] = field(default_factory=list)
 
-
-def climb(
-    networks: Sequence[Network], *, always: Collection[str] = (), max_passes: int | None = None
-) -> Climb:
-    """Take the steps of the ladder for which there are runs.
-
-    Parameters
-    ----------
-    networks : sequence of Network
-        One or more, the first with a plain run; the last two steps need two.
-    always : collection of str
-        Names of steps to take regardless of validation data, in order to measure them.
-    max_passes : int, optional
-        The most passes for each image through one network.
-
-    Returns
-    -------
-    Climb
-    """
-    runs = [run for network in networks for run in network if run is not None]
-    check_same_cases(runs)
-    climber = _Climber(runs[0].validation[1], {*ALWAYS, *always}, max_passes)
-    climber.climb(networks)
-    return Climb(
-        steps=tuple(climber.steps),
-        validation_labels=runs[0].validation[1],
-        test_labels=runs[0].test[1],
-    )
-
-
-class _Climber:
-    """Proposes one step after the other, and remembers which were taken."""
-
-    def __init__(self, labels: IntArray, always: Collection[str], max_passes: int | None) -> None:
-        self.labels, self.always = labels, always
-        self.viewed = partial(viewed_answers, max_passes=max_passes)
-        self.steps: list[Step] = []
+    def took(self, name: str) -> bool:
+        """Return whether a step was proposed and taken."""
+        return any(step.name == name and step.is_taken for step in self.steps)
 
     def climb(self, networks: Sequence[Network]) -> None:
         """Propose every step that there are runs for."""
+        viewed = partial(viewed_answers, max_passes=self.max_passes)
         alone = [network for network in networks if network.plain]
         plain = _runs(alone, "plain")
         self._propose("plain", raw_answers, plain)
@@ -267,16 +235,16 @@ class _Climber:
             self._propose("augmentation", raw_answers, augmented)
         base = self.steps[-1].runs
         self._propose("averaging", selected_answers, base)
-        self._propose("views", self.viewed, base)
+        self._propose("views", viewed, base)
         # All networks, with or without augmentation as decided before; then AUCOC.
         together = _runs(networks, "plain" if base == tuple(plain) else "augmented")
         if len(networks) == 1 or not together:
             return
-        ask = self.viewed if self.steps[-1].is_taken else selected_answers
+        ask = viewed if self.steps[-1].is_taken else selected_answers
         self._propose("networks", ask, together, together=True)
         if aucoc := _runs(networks, "aucoc"):
             label = " and ".join(dict.fromkeys(describe_loss(run.config.loss) for run in aucoc))
-            self._propose("aucoc", self.viewed, aucoc, together=True, choice=label)
+            self._propose("aucoc", viewed, aucoc, together=True, choice=label)
 
     def _propose(
         self,
@@ -308,7 +276,37 @@ class _Climber:
 
     def _score(self, models: Sequence[Answers]) -> float:
         """Return the mean AUCOC of models on validation data."""
-        return fmean(AUCOC(self.labels, one.validation) for one in models)
+        return fmean(AUCOC(self.validation_labels, one.validation) for one in models)
+
+
+def climb(
+    networks: Sequence[Network], *, always: Collection[str] = (), max_passes: int | None = None
+) -> Climb:
+    """Take the steps of the ladder for which there are runs.
+
+    Parameters
+    ----------
+    networks : sequence of Network
+        One or more, the first with a plain run; the last two steps need two.
+    always : collection of str
+        Names of steps to take regardless of validation data, in order to measure them.
+    max_passes : int, optional
+        The most passes for each image through one network.
+
+    Returns
+    -------
+    Climb
+    """
+    runs = [run for network in networks for run in network if run is not None]
+    check_same_cases(runs)
+    ladder = Climb(
+        validation_labels=runs[0].validation[1],
+        test_labels=runs[0].test[1],
+        always={*ALWAYS, *always},
+        max_passes=max_passes,
+    )
+    ladder.climb(networks)
+    return ladder
 
 
 def _runs(networks: Sequence[Network], arm: str) -> list[FinishedRun]:

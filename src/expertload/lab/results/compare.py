@@ -12,15 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats is slow to import
 
 from expertload._check import check_count, check_fraction
-from expertload.cases import Cases
 from expertload.curve import aucoc_score
-from expertload.exceptions import ParameterError
-from expertload.lab.results.measures import Measure, Metric, find_measure
+from expertload.lab.results.measures import Measure, cases_of, find_measure
 from expertload.lab.runs.finished import FinishedRun, Runs, check_same_cases, read_runs
 from expertload.significance import (
     Comparison,
@@ -28,6 +26,7 @@ from expertload.significance import (
     aucoc_paired_test,
     permutation_test,
 )
+from expertload.significance.interval import Linearised
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,19 +152,11 @@ def compare_runs(
     level = check_fraction(confidence_level, "confidence_level", inclusive=False)
     check_count(n_rounds, "n_rounds")
     chosen = find_measure(number)
-    metric = chosen.metric
-    if metric is None:
-        raise ParameterError(
-            f"compare_runs cannot compare runs by {chosen.heading}, which needs outliers. Hint: "
-            "aucoc, accuracy, load@95 and the calibration errors are computed from a run alone."
-        )
     sides = read_runs(first), read_runs(second)
     check_same_cases([*sides[0], *sides[1]])
     labels = sides[0][0].test[1]
     proba = [np.mean([run.test_proba for run in side], axis=0) for side in sides]
-    # The labels are column numbers, even if some do not occur.
-    places = np.arange(proba[0].shape[1])
-    cases = [Cases.from_predictions(labels, each, labels=places) for each in proba]
+    cases = [cases_of(labels, each) for each in proba]
     is_aucoc = chosen.name == "aucoc"
     return RunComparison(
         number=number,
@@ -173,16 +164,16 @@ def compare_runs(
         n_runs=(len(sides[0]), len(sides[1])),
         n_cases=len(labels),
         confidence_level=level,
-        values=(metric(labels, proba[0]), metric(labels, proba[1])),
+        values=(chosen.of(labels, proba[0]), chosen.of(labels, proba[1])),
         permutation=permutation_test(
             *cases,
-            metric=aucoc_score if is_aucoc else lambda given: metric(*given.predictions[:2]),
+            metric=aucoc_score if is_aucoc else lambda given: chosen.of(*given.predictions[:2]),
             n_rounds=n_rounds,
             random_state=random_state,
             exchange="ranks" if is_aucoc else "predictions",
         ),
         closed_form=aucoc_paired_test(*cases, confidence_level=level) if is_aucoc else None,
-        by_seed=_by_seed(sides, metric, level),
+        by_seed=_by_seed(sides, chosen, level),
     )
 
 
@@ -195,7 +186,7 @@ def _name(runs: Sequence[FinishedRun]) -> str:
 
 
 def _by_seed(
-    sides: tuple[Sequence[FinishedRun], Sequence[FinishedRun]], metric: Metric, level: float
+    sides: tuple[Sequence[FinishedRun], Sequence[FinishedRun]], number: Measure, level: float
 ) -> SeedComparison | None:
     first, second = ({run.config.seed: run for run in side} for side in sides)
     paired = first.keys() == second.keys() and len(first) > 1
@@ -204,7 +195,7 @@ def _by_seed(
     seeds = tuple(sorted(first))
     labels = sides[0][0].test[1]
     differences = tuple(
-        metric(labels, first[seed].test_proba) - metric(labels, second[seed].test_proba)
+        number.of(labels, first[seed].test_proba) - number.of(labels, second[seed].test_proba)
         for seed in seeds
     )
     return SeedComparison(
@@ -224,20 +215,16 @@ def mean_difference(differences: Sequence[float], *, confidence_level: float = 0
     difference 0.0200 (95 % interval -0.0048 to 0.0448), p = 0.074
     """
     n = len(differences)
-    mean = float(np.mean(differences))
     error = float(np.std(differences, ddof=1)) / math.sqrt(n)
-    reach = float(stdtrit(n - 1, (1 + confidence_level) / 2)) * error
-    if error == 0:
-        p_value = 1.0 if mean == 0 else 0.0
-    else:
-        p_value = float(2 * stdtr(n - 1, -abs(mean) / error))
+    mean = Linearised(float(np.mean(differences)), error, n - 1)
+    reach, p_value = mean.quantile(confidence_level) * error, mean.p_value()
     return Comparison(
-        difference=mean,
+        difference=mean.value,
         p_value=p_value,
         adjusted_p_value=p_value,
         n_comparisons=1,
-        low=mean - reach,
-        high=mean + reach,
+        low=mean.value - reach,
+        high=mean.value + reach,
         confidence_level=confidence_level,
         standard_error=error,
     )
@@ -260,23 +247,20 @@ def _sentences(result: RunComparison) -> list[str]:
     if result.closed_form is not None:
         sentences.append(f"Closed form: {result.closed_form}.")
     chance = (result.closed_form or result.permutation).p_value
-    risk = 1 - result.confidence_level
-    sides = (first, second)
-    sentences.append(_verdict(result.difference, chance, risk, number, sides, "test cases"))
+    verdict = partial(_verdict, number, 1 - result.confidence_level)
+    sentences.append(verdict(result.difference, chance, (first, second), "test cases"))
     if result.by_seed is not None:
         mean, n = result.by_seed.mean, len(result.by_seed.seeds)
         sentences.append(f"Over {n} seeds: mean {mean}.")
-        sentences.append(
-            _verdict(mean.difference, mean.p_value, risk, number, result.names, "seeds")
-        )
+        sentences.append(verdict(mean.difference, mean.p_value, result.names, "seeds"))
     return sentences
 
 
 def _verdict(
+    number: Measure,
+    risk: float,
     difference: float,
     p_value: float,
-    risk: float,
-    number: Measure,
     names: tuple[str, str],
     what: str,
 ) -> str:

@@ -14,26 +14,22 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from scipy.special import log_softmax, logsumexp
-
 from expertload._typing import FloatArray, IntArray
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.data import Dataset, Split
 from expertload.lab.results.evaluate import evaluate_logits, evaluate_runs, targets_of
 from expertload.lab.results.measures import find_measure
 from expertload.lab.results.rows import (
-    Experiment,
     ResultRow,
     choose_candidates,
-    finished_runs,
     grouped,
-    rows_of,
+    rows_of_single_runs,
 )
 from expertload.lab.runs.finished import (
     FinishedRun,
     Runs,
     identity_of,
+    mean_logits,
     probabilities_of,
     read_runs,
 )
@@ -112,20 +108,13 @@ def make_ensemble(
     folder.create(runs[0].config)
     folder.write_json("environment.json", runs[0].folder.environment())
     folder.write_members(members)
-    splits = {split: _mean(runs, split) for split in ("validation", "test")}
+    splits = {split: mean_logits(runs, split) for split in ("validation", "test")}
     for split, (logits, labels) in splits.items():
         folder.write_logits(split, logits, labels)
     targets = targets_of(runs, None)
     numbers = evaluate_logits(splits["validation"], splits["test"], targets)
     folder.write_json("results.json", numbers)
     return FinishedRun(folder.path)
-
-
-def _mean(runs: Sequence[FinishedRun], split: str) -> tuple[FloatArray, IntArray]:
-    """Return logits whose softmax is the mean probability, and the labels."""
-    log_proba = [log_softmax(getattr(run, split)[0].astype(np.float64), axis=1) for run in runs]
-    mean: FloatArray = logsumexp(log_proba, axis=0) - np.log(len(runs))
-    return mean, getattr(runs[0], split)[1]
 
 
 def collect_ensembles(folder: str | Path) -> list[ResultRow]:
@@ -150,25 +139,20 @@ def collect_ensembles(folder: str | Path) -> list[ResultRow]:
     ...     collect_ensembles(folder)
     []
     """
-    runs = [run for run in finished_runs(folder) if not run.folder.is_ensemble]
-    found = {run.folder.path: rows for run in runs if (rows := list(rows_of(run)))}
-    chosen = {_candidate(row) for row in choose_candidates(chain(*found.values()))}
-    members = [(path, rows[0]) for path, rows in found.items() if _candidate(rows[0]) in chosen]
-    members.sort(key=lambda member: (*_candidate(member[1]), member[1].seed))
-    several = grouped(members, lambda member: _candidate(member[1])).values()
+    found = rows_of_single_runs(folder)
+    chosen = {row.candidate for row in choose_candidates(chain(*found.values()))}
+    members = [(rows[0], path) for path, rows in found.items() if rows[0].candidate in chosen]
+    members.sort(key=lambda member: (*member[0].candidate, member[0].seed))
     made = []
-    for own in (own for own in several if len(own) > 1):
-        ensemble = evaluate_runs([path for path, _ in own]).ensemble or {}
-        made += [
-            replace(own[0][1], split=split, metric=metric, value=value, n_runs=len(own))
-            for split in ("test", "test_calibrated")
-            for metric, value in ensemble[split].items()
-        ]
+    for own in grouped(members, lambda member: member[0].candidate).values():
+        if len(own) > 1:
+            ensemble = evaluate_runs([path for _, path in own]).ensemble or {}
+            made += [
+                replace(own[0][0], split=split, metric=metric, value=value, n_runs=len(own))
+                for split in ("test", "test_calibrated")
+                for metric, value in ensemble[split].items()
+            ]
     return made
-
-
-def _candidate(row: ResultRow) -> tuple[Experiment, str, str]:
-    return row.experiment, row.loss, row.options
 
 
 # ------------------------------------------------------------------ views
@@ -250,13 +234,19 @@ def with_views(
         data, network = run.load_data_and_network()
         names = [views] if views != "auto" else affordable_views(data.image_shape, max_passes)
         choice = _choose(run, data, network, names, batch_size)
-        seen = ViewEnsemble(network, choice.views)
-        splits = [
-            (_logits(seen, split, data, batch_size), split.labels)
-            for split in (data.validation, data.test)
-        ]
+        splits = predict_splits(ViewEnsemble(network, choice.views), data, batch_size=batch_size)
         viewed.append(ViewedRun(run, choice, *splits))
     return viewed
+
+
+def predict_splits(
+    network: nn.Module, data: Dataset, *, batch_size: int = 512
+) -> list[tuple[FloatArray, IntArray]]:
+    """Return logits and labels of the validation and the test split."""
+    return [
+        (_logits(network, split, data, batch_size), split.labels)
+        for split in (data.validation, data.test)
+    ]
 
 
 def affordable_views(shape: Sequence[int], max_passes: int | None = None) -> list[str]:
@@ -274,12 +264,11 @@ def _choose(
     from expertload.ensembling import ViewChoice, ViewEnsemble, make_views
 
     measure = find_measure(run.config.training.select_by)
-    metric, sign = measure.metric, 1 if measure.higher_is_better else -1
+    sign = 1 if measure.higher_is_better else -1
     scores = {}
     for name in dict.fromkeys(["none", *names]):
         found = _logits(ViewEnsemble(network, name), data.validation, data, batch_size)
-        proba = probabilities_of(found)
-        scores[name] = metric(data.validation.labels, proba) if metric is not None else 0.0
+        scores[name] = measure.of(data.validation.labels, probabilities_of(found))
     best = max(names, key=lambda name: sign * scores[name])  # the first of equals is the cheapest
     return ViewChoice(
         views=best, scores=scores, passes=len(make_views(best)) * max(1, len(run.members))

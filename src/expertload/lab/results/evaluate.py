@@ -21,18 +21,24 @@ from expertload._check import check_fraction
 from expertload._files import explained_write_errors
 from expertload._typing import FloatArray, IntArray
 from expertload.calibrators import TemperatureScaling, make_calibrator
-from expertload.cases import Cases
 from expertload.evaluation import Evaluation, evaluate
 from expertload.exceptions import InsufficientDataError, ParameterError
 from expertload.lab.data import Split
 from expertload.lab.results.measures import (
     MEASURE_NAMES,
     Measure,
+    cases_of,
     find_authors_measure,
     find_measure,
     load_name,
 )
-from expertload.lab.runs.finished import FinishedRun, Runs, probabilities_of, read_runs
+from expertload.lab.runs.finished import (
+    FinishedRun,
+    Runs,
+    mean_logits,
+    probabilities_of,
+    read_runs,
+)
 from expertload.significance import aucoc_interval
 
 Labelled = tuple[FloatArray, IntArray]
@@ -128,13 +134,9 @@ def evaluate_runs(
     }
     ensemble = None
     if len(runs) > 1:
-        both = [(run.validation_proba, run.test_proba) for run in runs]
-        proba: Pair = tuple(np.mean(parts, axis=0) for parts in zip(*both, strict=True))
-        labels = runs[0].validation[1], runs[0].test[1]
+        means = mean_logits(runs, "validation"), mean_logits(runs, "test")
         together = _side_by_side([own for own in features if own is not None])
-        ensemble = _evaluate(
-            proba, labels, targets, calibrator, together or proba, input="probabilities"
-        )
+        ensemble = evaluate_logits(*means, targets, calibrator=calibrator, features=together)
     return RunEvaluation(
         data=runs[0].config.data.name, calibrator=calibrator, runs=each, ensemble=ensemble
     )
@@ -180,11 +182,20 @@ def evaluate_logits(
             "The calibrator 'kcal' works on features, not on logits. Hint: pass features=..., or "
             "call evaluate_runs, which computes them from the run's weights."
         )
-    logits, labels = (validation[0], test[0]), (validation[1], test[1])
-    proba = probabilities_of(logits[0]), probabilities_of(logits[1])
-    return _evaluate(
-        proba, labels, target_accuracies, calibrator, features or logits, input="logits"
-    )
+    (logits, labels), (test_logits, test_labels) = validation, test
+    places = np.arange(logits.shape[1])
+    options: dict[str, Any] = {"n_classes": len(places)} if calibrator == "kcal" else {}
+    known, new = features or (logits, test_logits)
+    fitted = make_calibrator(calibrator, **options).fit(known, labels, labels=places)
+    splits = {
+        "validation": (labels, probabilities_of(logits)),
+        "test": (test_labels, probabilities_of(test_logits)),
+        "test_calibrated": (test_labels, fitted.transform(new)),
+    }
+    numbers = {
+        name: evaluate_probabilities(*own, target_accuracies) for name, own in splits.items()
+    }
+    return {**numbers, "calibrator": calibrator}
 
 
 def evaluate_as_published(run: FinishedRun) -> Results:
@@ -197,10 +208,10 @@ def evaluate_as_published(run: FinishedRun) -> Results:
     (logits, labels), (test_logits, test_labels) = run.validation, run.test
     scaling = TemperatureScaling(objective="ece")
     scaling.fit(logits, labels, labels=np.arange(logits.shape[1]))
-    split = {"test": run.test_proba, "test_calibrated": scaling.transform(test_logits)}
+    splits = {"test": run.test_proba, "test_calibrated": scaling.transform(test_logits)}
     return {
         name: evaluate_probabilities(test_labels, proba, targets, find=find_authors_measure)
-        for name, proba in split.items()
+        for name, proba in splits.items()
     }
 
 
@@ -225,39 +236,16 @@ def evaluate_probabilities(
     >>> print(f"{numbers['accuracy']:.2f} {numbers['load@95']:.2f}")
     0.67 0.67
     """
-    interval = aucoc_interval(
-        Cases.from_predictions(labels, proba, labels=np.arange(proba.shape[1]))
-    )
+    interval = aucoc_interval(cases_of(labels, proba))
     names = (*MEASURE_NAMES, *(load_name(target) for target in target_accuracies))
-    numbers = [(name, find(name).metric) for name in names]
     return {
-        **{name: metric(labels, proba) for name, metric in numbers if metric is not None},
+        **{name: find(name).of(labels, proba) for name in names},
         "aucoc_low": interval.low,
         "aucoc_high": interval.high,
     }
 
 
 # ------------------------------------------------------------------ parts
-
-
-def _evaluate(
-    proba: Pair,
-    labels: tuple[IntArray, IntArray],
-    targets: Sequence[float],
-    calibrator: str,
-    inputs: Pair,
-    **options: Any,
-) -> Results:
-    """Evaluate probabilities, and those of a calibrator fitted to validation's part of `inputs`."""
-    places = np.arange(proba[0].shape[1])
-    options = {"n_classes": len(places)} if calibrator == "kcal" else options
-    fitted = make_calibrator(calibrator, **options).fit(inputs[0], labels[0], labels=places)
-    return {
-        "validation": evaluate_probabilities(labels[0], proba[0], targets),
-        "test": evaluate_probabilities(labels[1], proba[1], targets),
-        "test_calibrated": evaluate_probabilities(labels[1], fitted.transform(inputs[1]), targets),
-        "calibrator": calibrator,
-    }
 
 
 def _side_by_side(parts: Sequence[Pair]) -> Pair | None:
@@ -350,16 +338,9 @@ def evaluate_test_cases(
     models = dict(zip(names_of(runs), (run.test_proba for run in runs), strict=True))
     if len(runs) > 1:
         models["ensemble"] = np.mean(list(models.values()), axis=0)
+    options: dict[str, Any] = {"target_accuracy": targets, "confidence_level": confidence_level}
     labels = runs[0].test[1]
-    classes = np.arange(next(iter(models.values())).shape[1])
-    cases = {
-        name: Cases.from_predictions(labels, proba, labels=classes)
-        for name, proba in models.items()
-    }
-    return {
-        name: evaluate(own, target_accuracy=targets, confidence_level=confidence_level)
-        for name, own in cases.items()
-    }
+    return {name: evaluate(cases_of(labels, proba), **options) for name, proba in models.items()}
 
 
 def write_report(

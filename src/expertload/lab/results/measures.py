@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from expertload._typing import AnyArray, FloatArray, IntArray
+from expertload.cases import Cases
 from expertload.curve import aucoc_score, coc_curve, load_at_accuracy
 from expertload.exceptions import ParameterError
 from expertload.metrics import (
@@ -59,6 +60,15 @@ class Measure:
     decimals: int = 2
     percent: bool = True
 
+    def of(self, y_true: AnyArray, y_proba: AnyArray) -> float:
+        """Return the number of labels and probabilities."""
+        if self.metric is None:
+            raise ParameterError(
+                f"Runs have no {self.heading} of their own, which needs outliers. Hint: aucoc, "
+                "accuracy, load@95 and the calibration errors are computed from a run alone."
+            )
+        return self.metric(y_true, y_proba)
+
     def show(self, value: float) -> str:
         """Return a value as printed in tables, without the percent sign."""
         return f"{100 * value if self.percent else value:.{self.decimals}f}"
@@ -67,6 +77,11 @@ class Measure:
 def accuracy_score(y_true: IntArray, y_proba: FloatArray) -> float:
     """Return the share of cases whose true class has the largest probability."""
     return float((y_proba.argmax(axis=1) == y_true).mean())
+
+
+def cases_of(y_true: IntArray, y_proba: FloatArray) -> Cases:
+    """Return cases whose labels are column numbers, even if some do not occur."""
+    return Cases.from_predictions(y_true, y_proba, labels=np.arange(y_proba.shape[1]))
 
 
 def of_places(metric: Callable[..., float], **options: Any) -> Metric:

@@ -21,7 +21,7 @@ from expertload.io.write import open_writer
 from expertload.lab.data import Dataset, Split
 from expertload.lab.data.dataset import ImageArray
 from expertload.lab.data.image_files import SUFFIXES, decode_images
-from expertload.lab.data.npz import as_images, read_npz
+from expertload.lab.data.npz import as_images, own_file, read_npz
 from expertload.lab.runs.finished import Runs, probabilities_of, read_runs
 
 if TYPE_CHECKING:
@@ -156,11 +156,10 @@ def _shape(shape: Sequence[int]) -> str:
 def _open(images: str, size: int | None) -> tuple[AnyArray, Read]:
     """Return the names of all images, and a function that reads a slice of them."""
     kind, _, argument = images.partition(":")
-    path = Path(argument).expanduser()
     if kind == "folder" and argument:
-        return _open_folder(path, size)
+        return _open_folder(Path(argument).expanduser(), size)
     if kind == "npz" and argument:
-        return _open_npz(path)
+        return _open_npz(own_file(argument))
     raise ParameterError(
         f"New images are read from folder:PATH or npz:PATH. Got {images!r} instead."
     )
@@ -179,8 +178,6 @@ def _open_folder(root: Path, size: int | None) -> tuple[AnyArray, Read]:
 
 
 def _open_npz(path: Path) -> tuple[AnyArray, Read]:
-    if not path.is_file():
-        raise DataNotFoundError(f"There is no file {path}. Hint: write npz:PATH with its path.")
     arrays = read_npz(path)
     key = next((name for name in ("images", "test_images") if name in arrays), None)
     if key is None:

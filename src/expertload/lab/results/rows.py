@@ -88,6 +88,11 @@ class ResultRow:
         """The experiment that it belongs to."""
         return Experiment(self.data, self.model, self.batch_size, self.settings)
 
+    @property
+    def candidate(self) -> tuple[Experiment, str, str]:
+        """The experiment, the loss and its options: what all seeds share."""
+        return self.experiment, self.loss, self.options
+
 
 # The facts that all numbers of a run share. Files have the last one only if something was changed.
 FACTS = tuple(
@@ -443,36 +448,32 @@ def runs_of_loss(folder: str | Path, loss: str) -> list[Path]:
     ...     [path.name for path in runs_of_loss(place, "ce")]
     ['ce-seed0']
     """
-    found_runs = [run for run in finished_runs(folder) if not run.folder.is_ensemble]
-    rows = {run.folder.path: list(rows_of(run)) for run in found_runs}
-    own = {path: found for path, found in rows.items() if found and found[0].loss == loss}
+    rows = rows_of_single_runs(folder)
+    own = {path: found for path, found in rows.items() if found[0].loss == loss}
     if not own:
-        losses = sorted({found[0].loss for found in rows.values() if found})
+        losses = sorted({found[0].loss for found in rows.values()})
         raise ParameterError(
             f"There is no finished run of {loss!r} in {folder}. Hint: it has finished runs of "
             f"{', '.join(losses) or 'no loss'}."
         )
-    every = _of_one_experiment([row for found in own.values() for row in found])
-    if not every:
-        raise ParameterError(
-            f"The runs of {loss!r} in {folder} belong to different experiments. Hint: name a "
-            "folder with one experiment, or the runs themselves."
-        )
-    chosen = choose_candidates(every)[0]
-    return [
-        path
-        for path, (first, *_) in own.items()
-        if (first.experiment, first.options) == (chosen.experiment, chosen.options)
-    ]
-
-
-def _of_one_experiment(rows: list[ResultRow]) -> list[ResultRow]:
-    """Return the rows of one experiment, or of the unchanged recipe; none if it is not clear."""
-    as_written = [row for row in rows if not row.changed]
-    for candidates in (rows, as_written):
+    every = [row for found in own.values() for row in found]
+    # Of several experiments, the one of the unchanged recipe.
+    for candidates in (every, [row for row in every if not row.changed]):
         if len({row.experiment for row in candidates}) == 1:
-            return candidates
-    return []
+            chosen = choose_candidates(candidates)[0]
+            return [
+                path for path, (first, *_) in own.items() if first.candidate == chosen.candidate
+            ]
+    raise ParameterError(
+        f"The runs of {loss!r} in {folder} belong to different experiments. Hint: name a folder "
+        "with one experiment, or the runs themselves."
+    )
+
+
+def rows_of_single_runs(folder: str | Path) -> dict[Path, list[ResultRow]]:
+    """Return the rows of every finished run with numbers, by its folder; without ensembles."""
+    runs = [run for run in finished_runs(folder) if not run.folder.is_ensemble]
+    return {run.folder.path: rows for run in runs if (rows := list(rows_of(run)))}
 
 
 def grouped(rows: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:

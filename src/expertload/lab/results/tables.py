@@ -14,8 +14,8 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Literal, get_args
 
@@ -166,23 +166,38 @@ def build_tables(
     tables = []
     for experiment, chosen in groups.items():
         title = _title(experiment, groups) + _changes(chosen)
-        published = find_published(
-            experiment.data, experiment.model, batch_size=experiment.batch_size
-        )
-        if kind == "performance":
-            own = [row for row in chosen if row.split == "test"]
-            columns = _columns(["aucoc", "accuracy", *_load_names(own)])
-            tables.append(_table(f"{title}: performance", own, columns, published, losses))
-        elif kind == "calibration":
-            own = [row for row in chosen if row.split == "test_calibrated"]
-            caption = f"{title}: calibration, after calibrating on validation"
-            tables.append(_table(caption, own, _columns(CALIBRATION), published, losses))
-        else:
-            tables += _outlier_tables(title, experiment, chosen, outlier_number, losses)
-    return [table for table in tables if any(line.cells for line in table.lines)]
+        for caption, own, columns, published in _parts(experiment, chosen, kind, outlier_number):
+            tables.append(_table(f"{title}: {caption}", own, columns, published, losses))
+    return [table for table in tables if table.lines]
 
 
 # ------------------------------------------------------------------ one table
+
+
+def _parts(
+    experiment: Experiment, rows: Sequence[ResultRow], kind: TableKind, outlier_number: str
+) -> Iterator[tuple[str, list[ResultRow], list[Column], Published | None]]:
+    """Return the tables of an experiment: caption, rows, columns and published figures."""
+    published = find_published(experiment.data, experiment.model, batch_size=experiment.batch_size)
+    by_split = grouped(rows, lambda r: r.split)
+    if kind == "performance":
+        own = by_split.get("test", [])
+        loads = {row.metric for row in own if row.metric.startswith("load@")}
+        ordered = sorted(loads, key=lambda name: float(name.partition("@")[2]))
+        yield "performance", own, _columns(["aucoc", "accuracy", *ordered]), published
+    elif kind == "calibration":
+        own = by_split.get("test_calibrated", [])
+        yield "calibration, after calibrating on validation", own, _columns(CALIBRATION), published
+    else:
+        number = find_measure(outlier_number)
+        columns = [Column(f"{s}/{number.name}", number, SCORE_HEADINGS[s]) for s in SCORE_NAMES]
+        for split, own in by_split.items():
+            kind_of_split, _, against = split.partition(":")
+            if kind_of_split == "outliers":
+                # The paper has only AUROC.
+                printed = find_published_outliers(experiment.data, against.partition(" (")[0])
+                figures = printed if outlier_number == "auroc" else None
+                yield f"{number.heading} of outliers from {against}", own, columns, figures
 
 
 def _columns(names: Iterable[str]) -> list[Column]:
@@ -190,74 +205,41 @@ def _columns(names: Iterable[str]) -> list[Column]:
     return [Column(number.name, number, number.heading) for number in numbers]
 
 
-def _load_names(rows: Iterable[ResultRow]) -> list[str]:
-    names = {row.metric for row in rows if row.metric.startswith("load@")}
-    return sorted(names, key=lambda name: float(name.partition("@")[2]))
-
-
-def _outlier_tables(
-    title: str,
-    experiment: Experiment,
-    rows: Iterable[ResultRow],
-    outlier_number: str,
-    losses: Sequence[str] | None,
-) -> list[Table]:
-    number = find_measure(outlier_number)
-    tables = []
-    found = [row for row in rows if row.split.startswith("outliers:")]
-    for split, own in grouped(found, lambda r: r.split).items():
-        against = split.partition(":")[2]
-        # The paper has only AUROC.
-        printed = find_published_outliers(experiment.data, against.partition(" (")[0])
-        columns = [
-            Column(f"{score}/{outlier_number}", number, SCORE_HEADINGS[score])
-            for score in SCORE_NAMES
-        ]
-        caption = f"{title}: {number.heading} of outliers from {against}"
-        published = printed if outlier_number == "auroc" else None
-        tables.append(_table(caption, own, columns, published, losses))
-    return tables
-
-
 def _table(
     caption: str,
-    rows: Iterable[ResultRow],
+    rows: Sequence[ResultRow],
     columns: Sequence[Column],
     published: Published | None,
     losses: Sequence[str] | None,
 ) -> Table:
-    rows = list(rows)
     measured = {row.metric for row in rows}
     columns = [column for column in columns if column.metric in measured]
-    by_loss = grouped((row for row in rows if row.n_runs == 1), lambda r: r.loss)
     if not columns:
         return Table(caption, (), (), None)
     figures = published.figures if published else {}
-    lines = []
-    for loss in losses or _order([*by_loss, *figures]):
-        own = by_loss.get(loss, [])
-        printed = figures.get(loss, {})
-        cells = tuple(_cell(own, column, printed.get(column.key)) for column in columns)
-        lines.append(Line(_label(loss, own), len({row.seed for row in own}), cells))
-    ensembles = [row for row in rows if row.n_runs > 1]
-    lines += _ensemble_lines(ensembles, columns, losses)
+    by_loss = grouped((row for row in rows if row.n_runs == 1), lambda r: r.loss)
+    lines = [
+        _line(loss, by_loss.get(loss, []), columns, figures.get(loss, {}))
+        for loss in losses or _order([*by_loss, *figures])
+    ]
+    ensembles = grouped((row for row in rows if row.n_runs > 1), lambda r: (r.loss, r.n_runs))
+    for loss in losses or _order(loss for loss, _ in ensembles):
+        for key in sorted(key for key in ensembles if key[0] == loss):
+            line = _line(loss, ensembles[key], columns, {})
+            label = f"ensemble of {line.label}"
+            lines.append(replace(line, label=label, n_seeds=key[1], is_ensemble=True))
     return Table(caption, tuple(columns), tuple(lines), published.source if published else None)
 
 
-def _ensemble_lines(
-    rows: Sequence[ResultRow], columns: Sequence[Column], losses: Sequence[str] | None
-) -> list[Line]:
-    by_loss = grouped(rows, lambda r: r.loss)
-    return [
-        Line(
-            f"ensemble of {_label(loss, own)}",
-            n_runs,
-            tuple(_cell(own, column, None) for column in columns),
-            is_ensemble=True,
-        )
-        for loss in losses or _order(by_loss)
-        for n_runs, own in sorted(grouped(by_loss.get(loss, []), lambda r: r.n_runs).items())
-    ]
+def _line(
+    loss: str,
+    rows: Sequence[ResultRow],
+    columns: Sequence[Column],
+    published: Mapping[str, float],
+) -> Line:
+    cells = tuple(_cell(rows, column, published.get(column.key)) for column in columns)
+    label = describe_options(loss, json.loads(rows[0].options) if rows else {})
+    return Line(label, len({row.seed for row in rows}), cells)
 
 
 def _cell(rows: Iterable[ResultRow], column: Column, published: float | None) -> Cell:
@@ -271,10 +253,6 @@ def _order(losses: Iterable[str]) -> list[str]:
     """Return the losses in the paper's order, then all others."""
     found, first = dict.fromkeys(losses), published_losses()
     return [*(loss for loss in first if loss in found), *sorted(set(found) - set(first))]
-
-
-def _label(loss: str, rows: Sequence[ResultRow]) -> str:
-    return describe_options(loss, json.loads(rows[0].options) if rows else {})
 
 
 def _title(experiment: Experiment, others: Iterable[Experiment]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax, logsumexp, softmax
 
 from expertload._typing import FloatArray, IntArray
 from expertload.exceptions import FileFormatError, ParameterError
@@ -258,6 +258,13 @@ def options_in_words(options: Mapping[str, Any]) -> str:
     """Return options as text, such as ``weight 5, temperature 0.1``."""
     shown = {k: f"{v:g}" if isinstance(v, float) else v for k, v in options.items()}
     return ", ".join(f"{key} {value}" for key, value in shown.items())
+
+
+def mean_logits(runs: Sequence[FinishedRun], split: str) -> tuple[FloatArray, IntArray]:
+    """Return logits whose softmax is the mean probability of runs, and the labels of a split."""
+    log_proba = [log_softmax(getattr(run, split)[0].astype(np.float64), axis=1) for run in runs]
+    mean: FloatArray = logsumexp(log_proba, axis=0) - np.log(len(runs))
+    return mean, getattr(runs[0], split)[1]
 
 
 def probabilities_of(logits: FloatArray) -> FloatArray:

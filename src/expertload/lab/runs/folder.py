@@ -30,7 +30,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from expertload._check import require_extra
-from expertload._files import write_atomically
+from expertload._files import explained_write_errors, write_atomically
 from expertload._typing import FloatArray, IntArray
 from expertload.exceptions import (
     ExpertLoadError,
@@ -68,10 +68,8 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def make_folder(path: Path) -> None:
     """Create a folder and its parents; raise an error with the reason if this fails."""
-    try:
+    with explained_write_errors(path):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileWriteError(f"Could not create the folder {path}: {error.strerror}.") from error
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -150,10 +148,16 @@ class RunFolder:
     def create(self, config: RunConfig) -> None:
         """Create the folder, or check that it belongs to this configuration."""
         make_folder(self.path)
-        if (self.path / "config.json").exists():
-            self._refuse_other(config)
-        else:
-            self.write_json("config.json", config.model_dump(mode="json"))
+        wanted = config.model_dump(mode="json")
+        if not (self.path / "config.json").exists():
+            self.write_json("config.json", wanted)
+            return
+        found = self.config().model_dump(mode="json")
+        if found != wanted:
+            raise FileFormatError(
+                f"{self.path} holds a run with another configuration ({_difference(found, wanted)})"
+                ". Hint: choose another folder, or remove this one if it is not needed."
+            )
 
     def environment(self) -> dict[str, Any]:
         """Return the recorded environment of the training; empty if there is no record."""
@@ -192,14 +196,6 @@ class RunFolder:
             yield
         finally:
             lock.release()
-
-    def _refuse_other(self, config: RunConfig) -> None:
-        found, wanted = self.config().model_dump(mode="json"), config.model_dump(mode="json")
-        if found != wanted:
-            raise FileFormatError(
-                f"{self.path} holds a run with another configuration ({_difference(found, wanted)})"
-                ". Hint: choose another folder, or remove this one if it is not needed."
-            )
 
     def config(self) -> RunConfig:
         """The configuration of the run."""

@@ -20,7 +20,7 @@ from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.data import Augmentation, Dataset, load_dataset
 from expertload.lab.data.dataset import carve
 from expertload.lab.runs.folder import RunFolder
-from expertload.lab.runs.recipe import AugmentationConfig, DataConfig, RunConfig
+from expertload.lab.runs.recipe import DataConfig, RunConfig
 
 
 def load_run_data(config: DataConfig, *, data_dir: str | Path | None = None) -> Dataset:
@@ -46,9 +46,7 @@ def load_run_data(config: DataConfig, *, data_dir: str | Path | None = None) -> 
         dataset = _with_fewer(dataset, config.train_images, config.split_seed)
     if config.augment is True:
         return dataset
-    chosen = config.augment
-    own = chosen.model_dump() if isinstance(chosen, AugmentationConfig) else {}
-    return dataclasses.replace(dataset, augmentation=Augmentation(**own))
+    return dataclasses.replace(dataset, augmentation=config.augment or Augmentation())
 
 
 def _with_fewer(dataset: Dataset, n: int, seed: int) -> Dataset:
@@ -71,7 +69,7 @@ def import_paths(config: RunConfig) -> list[str]:
     Examples
     --------
     >>> from expertload.lab.runs.origin import import_paths
-    >>> from expertload.lab.runs.recipe import AugmentationConfig, DataConfig, RunConfig
+    >>> from expertload.lab.runs.recipe import RunConfig
     >>> import_paths(RunConfig.model_validate({
     ...     "data": {"name": "digits"}, "model": {"name": "my_lab:network"},
     ...     "loss": {"name": "ce+my_lab:loss"},
@@ -101,7 +99,7 @@ def refuse_imports(
     --------
     >>> from pathlib import Path
     >>> from expertload.lab.runs.origin import refuse_imports
-    >>> from expertload.lab.runs.recipe import AugmentationConfig, DataConfig, RunConfig
+    >>> from expertload.lab.runs.recipe import RunConfig
     >>> config = RunConfig.model_validate({
     ...     "data": {"name": "digits"}, "model": {"name": "my_lab:network"},
     ...     "loss": {"name": "ce"},

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import torch
 
 from expertload._check import require_extra
-from expertload.exceptions import FileWriteError, ParameterError
+from expertload._files import explained_write_errors
+from expertload.exceptions import ParameterError
 from expertload.lab.runs.folder import read_json_object, write_json
 
 ON_GPUS = ("auto", "gpu", "cuda")  # accelerators that are, or may be, CUDA GPUs
@@ -113,10 +114,8 @@ class ProcessLauncher:
 
     def start(self, folder: Path) -> Job:
         """Start a worker, which ends if this process ends for any reason."""
-        try:
+        with explained_write_errors(folder):
             log = self.log_of(folder).open("ab")
-        except OSError as error:
-            raise FileWriteError(f"Could not write to {folder}: {error.strerror}.") from error
         gpus = self._least_busy_gpus()
         with log:
             process = subprocess.Popen(

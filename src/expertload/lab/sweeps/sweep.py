@@ -3,15 +3,15 @@
 For each loss, all candidates are trained with the tuning seeds. The one with the best validation
 score, by the rule of `expertload.lab.results.rows`, is then trained with every seed, and
 ``choice.json`` records the choice. Test results are in the same folders, but are not read here. The
-remaining work is always derived from the run folders, so
-a stopped or killed sweep continues when it is started again.
+remaining work is always derived from the run folders, so a stopped or killed sweep continues when
+it is started again.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,60 +51,16 @@ class Choice:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as plain values; a score that is not known is None."""
-
-        def settings(loss: LossConfig) -> dict[str, Any]:
-            return {"weight": loss.weight, "options": loss.options}
-
+        settings = [candidate.model_dump(exclude={"name"}) for candidate, _ in self.scores]
+        scores = [
+            {str(seed): None if math.isnan(v) else v for seed, v in own.items()}
+            for _, own in self.scores
+        ]
         return {
-            "chosen": settings(self.chosen),
+            "chosen": self.chosen.model_dump(exclude={"name"}),
             "metric": f"validation {self.metric}",
-            "candidates": [
-                {
-                    **settings(candidate),
-                    "scores": {str(k): None if math.isnan(v) else v for k, v in scores.items()},
-                }
-                for candidate, scores in self.scores
-            ],
+            "candidates": [{**a, "scores": b} for a, b in zip(settings, scores, strict=True)],
         }
-
-
-def choose_options(
-    recipe: Recipe, loss: str, seeds: Sequence[int], folder_of: Callable[[LossConfig, int], Path]
-) -> Choice | None:
-    """Return the candidate with the best mean validation score; None if all failed.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    loss : str
-    seeds : sequence of int
-        The seeds whose runs are compared. A candidate that failed with one of them is not chosen.
-    folder_of : callable
-        Maps a candidate and a seed to the folder of their run.
-
-    Examples
-    --------
-    >>> from expertload.lab.sweeps.sweep import choose_options
-    >>> from expertload.lab.runs.recipe_files import load_recipe
-    >>> digits = load_recipe("digits")
-    >>> choose_options(digits, "ce", [0], lambda loss, seed: None).chosen.name  # no choice to make
-    'ce'
-    """
-    metric = recipe.training.select_by
-    candidates = {options_of(candidate): candidate for candidate in recipe.candidates(loss)}
-    if len(candidates) == 1:
-        return Choice(next(iter(candidates.values())), metric)
-    scores: dict[str, dict[int, float]] = {}
-    for options, candidate in candidates.items():
-        folders = {seed: RunFolder(folder_of(candidate, seed)) for seed in seeds}
-        done = {seed: folder for seed, folder in folders.items() if folder.is_done}
-        scores[options] = {seed: folder.validation_score(metric) for seed, folder in done.items()}
-    best = best_options(scores, measure=metric, seeds=seeds)
-    if best is None:
-        return None
-    every = dict.fromkeys(seeds, math.nan)
-    known = tuple((candidates[options], {**every, **own}) for options, own in scores.items())
-    return Choice(candidates[best], metric, known)
 
 
 class Observer:
@@ -200,7 +156,7 @@ class Sweep:
 
     Examples
     --------
-    >>> from expertload.lab.runs.recipe_files import load_recipe
+    >>> from expertload.lab.runs.recipe import load_recipe
     >>> from expertload.lab.sweeps.sweep import Sweep
     >>> sweep = Sweep(load_recipe("digits"), "nowhere", losses=["ce"], seeds=range(3))
     >>> [run.seed for run in sweep.waiting()]
@@ -281,14 +237,33 @@ class Sweep:
             if loss not in self.choices and not any(map(self.is_open, self.tuning_runs(loss)))
         ]
         for loss in ready:
-            choice = choose_options(
-                self.recipe,
-                loss,
-                self.tuning_seeds,
-                lambda candidate, seed: self.folder(self._run(candidate, seed)).path,
-            )
+            choice = self._choice(loss)
             if choice is not None:
                 self.choices[loss] = choice
+
+    def _choice(self, loss: str) -> Choice | None:
+        """Return the candidate with the best mean validation score; None if all failed.
+
+        A candidate that failed with one of the tuning seeds is not chosen.
+        """
+        metric = self.recipe.training.select_by
+        candidates = {options_of(candidate): candidate for candidate in self._candidates[loss]}
+        if len(candidates) == 1:
+            return Choice(next(iter(candidates.values())), metric)
+        scores: dict[str, dict[int, float]] = {}
+        for options, candidate in candidates.items():
+            folders = {s: self.folder(self._run(candidate, s)) for s in self.tuning_seeds}
+            scores[options] = {
+                seed: folder.validation_score(metric)
+                for seed, folder in folders.items()
+                if folder.is_done
+            }
+        best = best_options(scores, measure=metric, seeds=self.tuning_seeds)
+        if best is None:
+            return None
+        every = dict.fromkeys(self.tuning_seeds, math.nan)
+        known = tuple((candidates[options], {**every, **own}) for options, own in scores.items())
+        return Choice(candidates[best], metric, known)
 
     def _run(self, loss: LossConfig, seed: int) -> RunConfig:
         """Return the run of a candidate and a seed; cached, because every tick needs its name."""

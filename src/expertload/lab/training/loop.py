@@ -267,8 +267,7 @@ def _refuse_divergence(train_loss: float, logits: FloatArray, epoch: int) -> Non
 
 def _validation_metrics(logits: FloatArray, labels: IntArray) -> dict[str, float]:
     proba = probabilities_of(logits)
-    metrics = {name: find_measure(name).metric for name in ("aucoc", "accuracy", "ece")}
-    return {name: metric(labels, proba) for name, metric in metrics.items() if metric is not None}
+    return {name: find_measure(name).of(labels, proba) for name in ("aucoc", "accuracy", "ece")}
 
 
 def _set_learning_rate(

@@ -11,13 +11,13 @@ import os
 import platform
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.distributed.nn.functional import all_reduce  # the sum; so is that of its gradients
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from expertload.exceptions import ParameterError
@@ -87,20 +87,12 @@ def prepare(
         model = synchronise_batch_norm(model)
     if training.compile:
         model = torch.compile(model)  # type: ignore[assignment]
-    optimiser: torch.optim.Optimizer
-    parameters = parameter_groups(model, training.body_rate)
+    options: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": training.weight_decay}
+    kind: type[torch.optim.Optimizer] = torch.optim.Adam
     if training.optimiser == "sgd":
-        optimiser = torch.optim.SGD(
-            parameters,
-            lr=training.learning_rate,
-            momentum=training.momentum,
-            nesterov=training.nesterov,
-            weight_decay=training.weight_decay,
-        )
-    else:
-        optimiser = torch.optim.Adam(
-            parameters, lr=training.learning_rate, weight_decay=training.weight_decay
-        )
+        kind = torch.optim.SGD
+        options |= {"momentum": training.momentum, "nesterov": training.nesterov}
+    optimiser = kind(parameter_groups(model, training.body_rate), **options)
     model, optimiser = fabric.setup(model, optimiser)
     return model, optimiser
 
@@ -183,37 +175,8 @@ def describe_environment(
         },
         **({"sources": sources} if sources else {}),
         **({"set": list(changed)} if changed else {}),
-        "versions": {name: _version(name) for name in PACKAGES},
+        "versions": {name: import_module(name).__version__ for name in PACKAGES},
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-class _SumOverProcesses(torch.autograd.Function):
-    """The sum over processes, returned to every process; gradients are summed in the same way."""
-
-    @staticmethod
-    def forward(ctx: FunctionCtx, term: Tensor) -> Tensor:
-        total = term.clone()
-        dist.all_reduce(total)
-        return total
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: FunctionCtx, gradient: Tensor) -> Tensor:
-        total = gradient.clone()
-        dist.all_reduce(total)
-        return total
-
-
-def _sum_over_processes(term: Tensor) -> Tensor:
-    total: Tensor = _SumOverProcesses.apply(term)  # type: ignore[no-untyped-call]
-    return total
 
 
 class _GlobalStatistics(_BatchNorm):
@@ -229,10 +192,11 @@ class _GlobalStatistics(_BatchNorm):
         wide = input.to(torch.promote_types(input.dtype, torch.float32))
         rows = wide.transpose(0, 1).flatten(1)  # (channels, positions)
         count = rows.new_full((1,), rows.shape[1])
-        sums = _sum_over_processes(torch.cat([rows.sum(dim=1), count]))
+        sums: Tensor = all_reduce(torch.cat([rows.sum(dim=1), count]))  # type: ignore[no-untyped-call]
         mean = sums[:-1] / sums[-1]
         # A second pass for the squares: the one-pass formula loses digits in float32.
-        squares = _sum_over_processes(((rows - mean[:, None]) ** 2).sum(dim=1))
+        gaps = rows - mean[:, None]
+        squares: Tensor = all_reduce((gaps**2).sum(dim=1))  # type: ignore[no-untyped-call]
         if self.training and self.track_running_stats:
             self._update_statistics(mean.detach(), squares.detach(), sums[-1].detach())
         scale = torch.rsqrt(squares / sums[-1] + self.eps)
