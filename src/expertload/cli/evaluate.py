@@ -71,7 +71,8 @@ def evaluate(
     confidence_level : LEVEL
         Confidence level of the intervals and the guarantee.
     certify_groups
-        Certify a threshold for each group; --save-policy then saves all of them.
+        Certify a threshold for each group, or each --promise to each group; --save-policy then
+        saves all of them.
     promise : PROMISE
         Promise something about a class, with a threshold for each answer:
         'precision:malignant=0.98' (automatic answers that are right) or 'missed:malignant=0.02'
@@ -93,8 +94,6 @@ def evaluate(
         several models.
     """
     check_models(files, probabilities or [], identity.model)
-    if certify_groups and promise:
-        raise typer.BadParameter("--promise and --certify-groups cannot be combined yet.")
     _check_outputs(files, out, save_policy)
 
     read = read_models(files, name, columns, probabilities or [], identity, opening)

@@ -39,13 +39,9 @@ def print_evaluation(
     lead, conditions = found.lead
     screen.print(Text(one_line(lead), style="green" if certified else "yellow"))
     screen.print(Text(one_line(conditions), style="dim"))
-    for what, points in (
-        ("group", found.group_certification),
-        ("answer", found.class_certification),
-    ):
-        if points is not None:
-            screen.print()
-            screen.print(_points(what, points))
+    if found.thresholds is not None:
+        screen.print()
+        screen.print(_points(*found.thresholds))
     if found.team is not None:
         screen.print()
         screen.print(_grid(found.team_rows))

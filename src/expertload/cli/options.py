@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 import typer
 
 if TYPE_CHECKING:
-    from expertload.operating_point import CertifiedClasses, CertifiedGroups, OperatingPoint
+    from expertload.operating_point.storage import Saved
 
 EXPLAINED = "\n\nParameters\n----------\n"
 ENTRY = re.compile(r"(\w+)(?: : (.+?))?(?:, default (.+))?")
@@ -249,7 +249,7 @@ Policy = Annotated[
 ]
 
 
-def load_policy(path: Path) -> OperatingPoint | CertifiedGroups | CertifiedClasses:
+def load_policy(path: Path) -> Saved:
     """Read a policy; if the file does not exist, explain how to make one.
 
     Examples

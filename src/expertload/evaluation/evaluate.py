@@ -17,12 +17,15 @@ from expertload.evaluation.groups import Members, evaluate_members, name_members
 from expertload.metrics import ReliabilityCurve, kolmogorov_smirnov_error, reliability_curve
 from expertload.metrics.proper import proper_scores
 from expertload.operating_point import (
+    CertifiedGroupClasses,
+    CertifiedGroups,
     CertifiedPoint,
     ClusterPromise,
     Method,
     OperatingPoint,
     certify,
     certify_classes,
+    certify_group_classes,
     choose,
 )
 from expertload.operating_point import certify_groups as certify_each_group
@@ -68,7 +71,8 @@ def evaluate(
         `expertload.operating_point.certify_groups`.
     promises : sequence of str, optional
         Promises about classes to certify, such as ``"missed:malignant=0.02"``; see
-        `expertload.operating_point.certify_classes`.
+        `expertload.operating_point.certify_classes`. With `certify_groups`, they are made to each
+        group.
     cluster_promise : {"all_cases", "one_case_each"}, default="all_cases"
         What is promised about clusters; see `expertload.operating_point.certify`.
     members : Members, optional
@@ -120,8 +124,13 @@ def evaluate(
     certification = None if points is None else points[targets[0]]
     point = _operating_point(cases, targets[0], certification)
     guarantee, conditions = _in_words(cases, targets[0], point, certification)
-    each_group = each_class = None
-    if certify_groups:
+    each_group: CertifiedGroups | CertifiedGroupClasses | None = None
+    each_class = None
+    if certify_groups and promises:
+        each_group = certify_group_classes(
+            cases, promises=promises, confidence_level=level, cluster_promise=cluster_promise
+        )
+    elif certify_groups:
         each_group = certify_each_group(
             cases,
             target_accuracy=targets[0],
@@ -129,7 +138,7 @@ def evaluate(
             method=method,
             cluster_promise=cluster_promise,
         ).with_origin(point.origin)
-    if promises:
+    elif promises:
         each_class = certify_classes(
             cases, promises=promises, confidence_level=level, cluster_promise=cluster_promise
         )

@@ -30,7 +30,7 @@ from expertload.io.values import (
 )
 from expertload.io.write import is_parquet, open_writer
 from expertload.monitoring import LoadMonitor
-from expertload.operating_point import CertifiedClasses, CertifiedGroups
+from expertload.operating_point import CertifiedClasses, CertifiedGroupClasses
 from expertload.operating_point.point import confidence_of
 
 CHUNK = 100_000
@@ -146,7 +146,7 @@ def decide_file(
             answers = decider.decide(written, numbers, row)
             counts.update(_counted(answers))
             drawn.add(answers)
-            if invalid == "refuse" and not isinstance(policy, CertifiedGroups):
+            if invalid == "refuse" and not policy.by_group:
                 answers.pop("why")
             head = {"row": from_numpy(row + np.arange(len(answers["accepted"])))}
             write({**head, **{name: written[name] for name in kept}, **answers})
@@ -176,10 +176,9 @@ def _columns(
     policy: Policy, available: Sequence[str], names: ColumnNames | None, where: str
 ) -> Columns:
     """Find the columns of a policy; promises about answers need probabilities."""
-    by_group = isinstance(policy, CertifiedGroups)
     given = names or ColumnNames()
-    columns = policy_columns(available, policy.origin, given, where, by_group=by_group)
-    if isinstance(policy, CertifiedClasses) and not columns.probabilities:
+    columns = policy_columns(available, policy.origin, given, where, by_group=policy.by_group)
+    if isinstance(policy, CertifiedClasses | CertifiedGroupClasses) and not columns.probabilities:
         raise FileFormatError(
             f"The policy has a threshold for each answer, but {where} has no probabilities "
             "to tell the answers. Hint: name their columns (--probabilities)."

@@ -37,12 +37,13 @@ from expertload.io.columns import (
 )
 from expertload.operating_point import (
     CertifiedClasses,
+    CertifiedGroupClasses,
     CertifiedGroups,
     OperatingPoint,
     Origin,
 )
 
-Policy = OperatingPoint | CertifiedGroups | CertifiedClasses
+Policy = OperatingPoint | CertifiedGroups | CertifiedClasses | CertifiedGroupClasses
 # The columns of decisions.
 ADDED = ("accepted", "label", "confidence", "why")
 
@@ -263,4 +264,6 @@ def _refuse(labels: Sequence[ClassName], classes: Sequence[str], where: str) -> 
 
 def has_numbered_groups(policy: Policy) -> bool:
     """Whether a policy has thresholds for groups that are whole numbers."""
-    return isinstance(policy, CertifiedGroups) and all(isinstance(name, int) for name in policy)
+    if isinstance(policy, OperatingPoint) or not policy.by_group:
+        return False
+    return all(isinstance(name, int) for name in policy)

@@ -16,7 +16,7 @@ from expertload.io.policy_columns import (
     policy_columns,
 )
 from expertload.io.rule import LARGEST, Rule, check_decidable
-from expertload.operating_point import CertifiedGroups, Origin
+from expertload.operating_point import Origin
 
 Dialect = Literal["bigquery", "duckdb", "postgres", "snowflake", "spark"]
 
@@ -85,7 +85,7 @@ def policy_sql(
         if name in ADDED:
             wanted = f"The column '{name}' cannot be kept: decisions have a column of that name."
             raise ParameterError(f"{wanted} Hint: rename it in the table.")
-    by_group, given = isinstance(policy, CertifiedGroups), names or ColumnNames()
+    given, by_group = names or ColumnNames(), policy.by_group
     available = _columns_of(policy.origin, given)
     columns = policy_columns(available, policy.origin, given, "the table", by_group=by_group)
     check_decidable(policy, columns, "the table")

@@ -17,7 +17,11 @@ import numpy as np
 from expertload._store import DocumentKind, plain
 from expertload.exceptions import FileFormatError
 from expertload.operating_point.certified import CertifiedPoint, SavedAdvice
-from expertload.operating_point.classes import CertifiedClasses, ClassPromise
+from expertload.operating_point.classes import (
+    CertifiedClasses,
+    CertifiedGroupClasses,
+    ClassPromise,
+)
 from expertload.operating_point.groups import CertifiedGroups
 from expertload.operating_point.ladder import CertifiedThresholds, Steps
 from expertload.operating_point.point import OperatingPoint, Origin
@@ -25,7 +29,7 @@ from expertload.operating_point.promises import ErrorBudget
 
 __all__ = ["from_json", "load_operating_point"]
 
-Saved = OperatingPoint | CertifiedGroups | CertifiedClasses
+Saved = OperatingPoint | CertifiedGroups | CertifiedClasses | CertifiedGroupClasses
 
 DOCUMENT = DocumentKind(
     "expertload operating point", 6, hint="save it again, or certify again; do not edit the file"
@@ -91,6 +95,12 @@ def _content(policy: Saved) -> dict[str, Any]:
             "confidence_level": policy.confidence_level,
             "groups": [{"group": name, "point": _point(point)} for name, point in policy.items()],
         }
+    if isinstance(policy, CertifiedGroupClasses):
+        return {
+            "type": "group_classes",
+            "confidence_level": policy.confidence_level,
+            "groups": [{"group": name, "point": _content(each)} for name, each in policy.items()],
+        }
     return {
         "type": "classes",
         "confidence_level": policy.confidence_level,
@@ -115,7 +125,7 @@ def load_operating_point(path: str | os.PathLike[str]) -> Saved:
 
     Returns
     -------
-    OperatingPoint, CertifiedPoint, CertifiedGroups or CertifiedClasses
+    OperatingPoint, CertifiedPoint, CertifiedGroups, CertifiedClasses or CertifiedGroupClasses
         What was saved, with its ``origin`` but without the ladder of tests.
 
     Raises
@@ -149,7 +159,7 @@ def from_json(text: str) -> Saved:
 
     Returns
     -------
-    OperatingPoint, CertifiedPoint, CertifiedGroups or CertifiedClasses
+    OperatingPoint, CertifiedPoint, CertifiedGroups, CertifiedClasses or CertifiedGroupClasses
         As in `load_operating_point`, with the same errors.
 
     Examples
@@ -176,7 +186,7 @@ def _policy(document: dict[str, Any]) -> Saved:
 def _read_content(content: dict[str, Any], origin: Origin, version: int) -> Saved:
     def points(name: str, key: str) -> list[tuple[Any, Any]]:
         entries = content[name]
-        return [(each[key], _read_point(each["point"], origin, version)) for each in entries]
+        return [(each[key], _read_content(each["point"], origin, version)) for each in entries]
 
     if content["type"] == "groups":
         return CertifiedGroups(
@@ -190,6 +200,12 @@ def _read_content(content: dict[str, Any], origin: Origin, version: int) -> Save
         return CertifiedClasses(
             points=dict(points("answers", "answer")),
             promises={ClassPromise(**promise): point for promise, point in promises},
+            confidence_level=content["confidence_level"],
+            origin=origin,
+        )
+    if content["type"] == "group_classes":
+        return CertifiedGroupClasses(
+            points=dict(points("groups", "group")),
             confidence_level=content["confidence_level"],
             origin=origin,
         )
