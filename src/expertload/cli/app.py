@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from expertload import __version__
 from expertload.cli import (
+    cascade,
     decide,
     desk,
     desk_access,
@@ -119,6 +120,7 @@ _fill(
     {
         "evaluate": evaluate.evaluate,
         "decide": decide.decide,
+        "cascade": cascade.cascade,
         "plot": plot.plot,
         "sample": monitor.sample,
         "monitor": monitor.monitor,
