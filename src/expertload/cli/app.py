@@ -9,35 +9,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from expertload import __version__
 from expertload.cli import (
-    cascade,
     decide,
     desk,
     desk_access,
-    desk_demo,
-    desk_send,
+    desk_cases,
     evaluate,
     lab_evaluate,
-    lab_lower_load,
-    lab_table,
+    lab_results,
     lab_train,
     monitor,
     plot,
-    policy,
 )
 from expertload.cli.options import takes
-from expertload.cli.outputs import give_up_standard_output
-from expertload.cli.screen import complain, warnings_as_sentences
+from expertload.cli.screen import complain, give_up_standard_output, warnings_as_sentences
 from expertload.exceptions import ExpertLoadError
-
-_Commands: TypeAlias = dict[str, Callable[..., None]]
-
 
 # What Python calls otherwise than the command line, in messages about values.
 OTHER_NAMES = {
@@ -86,104 +78,109 @@ class _ErrorsAsSentences(TyperGroup):
             raise typer.Exit(1) from error
 
 
-def _group(
-    parent: typer.Typer,
-    name: str,
-    help: str,  # noqa: A002 - the name typer gave it
-    commands: _Commands,
-) -> typer.Typer:
-    made = typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
-    parent.add_typer(made, name=name)
-    _fill(made, commands)
-    return made
+class _Group(NamedTuple):
+    """Commands, and groups of them, by name."""
+
+    help: str
+    commands: dict[str, Callable[..., None] | _Group]
+
+    def fill(self, made: typer.Typer) -> None:
+        """Add the commands to typer's group."""
+        for name, each in self.commands.items():
+            if isinstance(each, _Group):
+                inner = typer.Typer(help=each.help, no_args_is_help=True, rich_markup_mode=None)
+                each.fill(inner)
+                made.add_typer(inner, name=name)
+                continue
+            command = each if hasattr(each, "__signature__") else takes()(each)
+            summary = (command.__doc__ or "").partition("\n\n")[0]
+            made.command(name, cls=_NamesOptions, short_help=summary)(command)
 
 
-def _fill(group: typer.Typer, commands: _Commands) -> None:
-    for name, run in commands.items():
-        command = run if hasattr(run, "__signature__") else takes()(run)
-        summary = (command.__doc__ or "").partition("\n\n")[0]
-        group.command(name, cls=_NamesOptions, short_help=summary)(command)
-
-
-app = typer.Typer(
-    cls=_ErrorsAsSentences,
-    help="Operate classifiers at high accuracy and low expert load.\n\n"
+COMMANDS = _Group(
+    "Operate classifiers at high accuracy and low expert load.\n\n"
     "Start with `expertload evaluate predictions.csv --out report.html`, or try `expertload desk "
     "demo`.",
+    {
+        "evaluate": evaluate.evaluate,
+        "decide": decide.decide,
+        "cascade": evaluate.cascade,
+        "plot": plot.plot,
+        "sample": monitor.sample,
+        "monitor": monitor.monitor,
+        "policy": _Group("Use a saved policy elsewhere.", {"sql": decide.sql}),
+        "lab": _Group(
+            "Experiments: data, training, sweeps, tables.",
+            {
+                "recipes": lab_train.recipes,
+                "train": lab_train.train,
+                "sweep": lab_train.sweep,
+                "lower-load": lab_results.lower_load,
+                "evaluate": lab_evaluate.evaluate,
+                "ensemble": lab_evaluate.ensemble,
+                "predict": lab_evaluate.predict,
+                "ood": lab_evaluate.ood,
+                "table": lab_results.table,
+                "compare": lab_results.compare,
+                "data": _Group(
+                    "List and download data sets.",
+                    {"list": lab_train.list_data, "fetch": lab_train.fetch_data},
+                ),
+            },
+        ),
+        "desk": _Group(
+            "Run the desk: cases, experts, and a monitored promise.",
+            {
+                "demo": desk_cases.demo,
+                "send": desk_cases.send,
+                "serve": desk.serve,
+                "rules": desk.rules,
+                "backup": desk.backup,
+                "restore": desk.restore,
+                "verify": desk.verify,
+                "erase": desk.erase,
+                "export": desk.export,
+                "dossier": desk.dossier,
+                "token": _Group(
+                    "Give programs access: bearer tokens.",
+                    {
+                        "add": desk_access.add_token,
+                        "list": desk_access.list_tokens,
+                        "revoke": desk_access.revoke_token,
+                    },
+                ),
+                "policy": _Group(
+                    "Activate or withdraw certified policies.",
+                    {
+                        "activate": desk.activate_policy,
+                        "list": desk.list_policies,
+                        "withdraw": desk.withdraw_policy,
+                    },
+                ),
+                "user": _Group(
+                    "Give people access, or end it.",
+                    {
+                        "add": desk_access.add_user,
+                        "list": desk_access.list_users,
+                        "link": desk_access.link_user,
+                        "away": desk_access.away_user,
+                        "disable": desk_access.disable_user,
+                        "enable": desk_access.enable_user,
+                    },
+                ),
+            },
+        ),
+    },
+)
+app = typer.Typer(
+    cls=_ErrorsAsSentences,
+    help=COMMANDS.help,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_fill(
-    app,
-    {
-        "evaluate": evaluate.evaluate,
-        "decide": decide.decide,
-        "cascade": cascade.cascade,
-        "plot": plot.plot,
-        "sample": monitor.sample,
-        "monitor": monitor.monitor,
-    },
-)
-_group(app, "policy", "Use a saved policy elsewhere.", {"sql": policy.sql})
-_lab = _group(
-    app,
-    "lab",
-    "Experiments: data, training, sweeps, tables.",
-    {
-        "recipes": lab_train.recipes,
-        "train": lab_train.train,
-        "sweep": lab_train.sweep,
-        "lower-load": lab_lower_load.lower_load,
-        "evaluate": lab_evaluate.evaluate,
-        "ensemble": lab_evaluate.ensemble,
-        "predict": lab_evaluate.predict,
-        "ood": lab_evaluate.ood,
-        "table": lab_table.table,
-        "compare": lab_table.compare,
-    },
-)
-_data: _Commands = {"list": lab_train.list_data, "fetch": lab_train.fetch_data}
-_group(_lab, "data", "List and download data sets.", _data)
-_desk = _group(
-    app,
-    "desk",
-    "Run the desk: cases, experts, and a monitored promise.",
-    {
-        "demo": desk_demo.demo,
-        "send": desk_send.send,
-        "serve": desk.serve,
-        "rules": desk.rules,
-        "backup": desk.backup,
-        "restore": desk.restore,
-        "verify": desk.verify,
-        "erase": desk.erase,
-        "export": desk.export,
-        "dossier": desk.dossier,
-    },
-)
-_tokens: _Commands = {
-    "add": desk_access.add_token,
-    "list": desk_access.list_tokens,
-    "revoke": desk_access.revoke_token,
-}
-_group(_desk, "token", "Give programs access: bearer tokens.", _tokens)
-_policies: _Commands = {
-    "activate": desk.activate_policy,
-    "list": desk.list_policies,
-    "withdraw": desk.withdraw_policy,
-}
-_group(_desk, "policy", "Activate or withdraw certified policies.", _policies)
-_users: _Commands = {
-    "add": desk_access.add_user,
-    "list": desk_access.list_users,
-    "link": desk_access.link_user,
-    "away": desk_access.away_user,
-    "disable": desk_access.disable_user,
-    "enable": desk_access.enable_user,
-}
-_group(_desk, "user", "Give people access, or end it.", _users)
+COMMANDS.fill(app)
 
 
 def _version(wanted: bool) -> None:

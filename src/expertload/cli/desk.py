@@ -10,8 +10,8 @@ import typer
 
 from expertload._files import write_atomically
 from expertload._names import Purpose, Which
+from expertload.cli.files import check_output
 from expertload.cli.options import OptionGroup, takes
-from expertload.cli.outputs import check_output
 from expertload.cli.screen import console, one_line
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from expertload._names import CALIBRATOR_NAMES, Objective, Positive
+from expertload.cli.files import check_output
 from expertload.cli.lab_train import AllowImport, DataDir, Device
-from expertload.cli.outputs import AsJson, Report, Rows, check_output
+from expertload.cli.options import AsJson, Report, Rows
 from expertload.cli.screen import console, rows_done, table_of
 from expertload.lab import Resize
 

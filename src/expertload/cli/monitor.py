@@ -11,8 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from expertload.cli.options import OPENING, OptionGroup, Policy, Text, load_policy, takes
-from expertload.cli.outputs import AsJson, Rows, check_output, check_picture, save_picture
+from expertload.cli.files import check_output, check_picture, save_picture
+from expertload.cli.options import (
+    OPENING,
+    AsJson,
+    OptionGroup,
+    Policy,
+    Rows,
+    Text,
+    load_policy,
+    takes,
+)
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:

@@ -244,6 +244,16 @@ Names = Annotated[
         show_default="FILE",
     ),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Report = Annotated[Path | None, typer.Option(metavar="REPORT.html", help="Write a report.")]
+Rows = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A .csv, .jsonl or .parquet file, written completely or not at all.",
+        show_default="CSV to standard output",
+    ),
+]
 Policy = Annotated[
     Path, typer.Argument(help="A policy saved by 'expertload evaluate --save-policy'.")
 ]

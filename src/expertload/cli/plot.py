@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from expertload.cli.models import check_models, print_warnings, read_models
+from expertload.cli.files import (
+    check_models,
+    check_picture,
+    print_warnings,
+    read_models,
+    save_picture,
+)
 from expertload.cli.options import COLUMNS, IDENTITY, OPENING, Names, takes
-from expertload.cli.outputs import check_picture, save_picture
 from expertload.cli.screen import console, one_line, true_text
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ console made here prints visible symbols instead, so that such characters never 
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,26 @@ def table_of(
     for row in rows:
         made.add_row(*row)
     return made
+
+
+def give_up_standard_output(error: OSError) -> str:
+    """Return a sentence about why standard output failed, and discard the rest of the output.
+
+    Otherwise Python would write its buffers at exit, and fail again.
+
+    Examples
+    --------
+    >>> from expertload.cli.screen import give_up_standard_output
+    >>> give_up_standard_output(OSError(28, "No space left on device"))
+    'Standard output could not be written completely: No space left on device.'
+    """
+    with suppress(OSError, ValueError, AttributeError):
+        if sys.__stdout__ is not None and sys.stdout is sys.__stdout__:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.__stdout__.fileno())
+            os.close(nowhere)
+    why = (error.strerror or str(error)).rstrip(".")
+    return f"Standard output could not be written completely: {why}."
 
 
 def complain(sentence: str, *, style: str = "red") -> None:
