@@ -79,98 +79,72 @@ class _ErrorsAsSentences(TyperGroup):
 
 
 class _Group(NamedTuple):
-    """Commands, and groups of them, by name."""
+    """Commands, named after their functions: `list_users` is `list` in the group `user`."""
 
+    name: str
     help: str
-    commands: dict[str, Callable[..., None] | _Group]
+    commands: list[Callable[..., None] | _Group]
 
     def fill(self, made: typer.Typer) -> None:
         """Add the commands to typer's group."""
-        for name, each in self.commands.items():
+        for each in self.commands:
             if isinstance(each, _Group):
                 inner = typer.Typer(help=each.help, no_args_is_help=True, rich_markup_mode=None)
                 each.fill(inner)
-                made.add_typer(inner, name=name)
+                made.add_typer(inner, name=each.name)
                 continue
+            name = re.sub(f"_{self.name[:-1]}.*", "", each.__name__).replace("_", "-")
             command = each if hasattr(each, "__signature__") else takes()(each)
             summary = (command.__doc__ or "").partition("\n\n")[0]
             made.command(name, cls=_NamesOptions, short_help=summary)(command)
 
 
+DATA = _Group("data", "List and download data sets.", [lab_train.list_data, lab_train.fetch_data])
+LAB = _Group(
+    "lab",
+    "Experiments: data, training, sweeps, tables.",
+    [
+        *(lab_train.recipes, lab_train.train, lab_train.sweep, lab_results.lower_load),
+        *(lab_evaluate.evaluate, lab_evaluate.ensemble, lab_evaluate.predict, lab_evaluate.ood),
+        *(lab_results.table, lab_results.compare, DATA),
+    ],
+)
+TOKEN = _Group(
+    "token",
+    "Give programs access: bearer tokens.",
+    [desk_access.add_token, desk_access.list_tokens, desk_access.revoke_token],
+)
+POLICY = _Group(
+    "policy",
+    "Activate or withdraw certified policies.",
+    [desk.activate_policy, desk.list_policies, desk.withdraw_policy],
+)
+USER = _Group(
+    "user",
+    "Give people access, or end it.",
+    [
+        *(desk_access.add_user, desk_access.list_users, desk_access.link_user),
+        *(desk_access.away_user, desk_access.disable_user, desk_access.enable_user),
+    ],
+)
+DESK = _Group(
+    "desk",
+    "Run the desk: cases, experts, and a monitored promise.",
+    [
+        *(desk_cases.demo, desk_cases.send, desk.serve, desk.rules, desk.backup, desk.restore),
+        *(desk.verify, desk.erase, desk.export, desk.dossier, TOKEN, POLICY, USER),
+    ],
+)
 COMMANDS = _Group(
+    "expertload",
     "Operate classifiers at high accuracy and low expert load.\n\n"
     "Start with `expertload evaluate predictions.csv --out report.html`, or try `expertload desk "
     "demo`.",
-    {
-        "evaluate": evaluate.evaluate,
-        "decide": decide.decide,
-        "cascade": evaluate.cascade,
-        "plot": plot.plot,
-        "sample": monitor.sample,
-        "monitor": monitor.monitor,
-        "policy": _Group("Use a saved policy elsewhere.", {"sql": decide.sql}),
-        "lab": _Group(
-            "Experiments: data, training, sweeps, tables.",
-            {
-                "recipes": lab_train.recipes,
-                "train": lab_train.train,
-                "sweep": lab_train.sweep,
-                "lower-load": lab_results.lower_load,
-                "evaluate": lab_evaluate.evaluate,
-                "ensemble": lab_evaluate.ensemble,
-                "predict": lab_evaluate.predict,
-                "ood": lab_evaluate.ood,
-                "table": lab_results.table,
-                "compare": lab_results.compare,
-                "data": _Group(
-                    "List and download data sets.",
-                    {"list": lab_train.list_data, "fetch": lab_train.fetch_data},
-                ),
-            },
-        ),
-        "desk": _Group(
-            "Run the desk: cases, experts, and a monitored promise.",
-            {
-                "demo": desk_cases.demo,
-                "send": desk_cases.send,
-                "serve": desk.serve,
-                "rules": desk.rules,
-                "backup": desk.backup,
-                "restore": desk.restore,
-                "verify": desk.verify,
-                "erase": desk.erase,
-                "export": desk.export,
-                "dossier": desk.dossier,
-                "token": _Group(
-                    "Give programs access: bearer tokens.",
-                    {
-                        "add": desk_access.add_token,
-                        "list": desk_access.list_tokens,
-                        "revoke": desk_access.revoke_token,
-                    },
-                ),
-                "policy": _Group(
-                    "Activate or withdraw certified policies.",
-                    {
-                        "activate": desk.activate_policy,
-                        "list": desk.list_policies,
-                        "withdraw": desk.withdraw_policy,
-                    },
-                ),
-                "user": _Group(
-                    "Give people access, or end it.",
-                    {
-                        "add": desk_access.add_user,
-                        "list": desk_access.list_users,
-                        "link": desk_access.link_user,
-                        "away": desk_access.away_user,
-                        "disable": desk_access.disable_user,
-                        "enable": desk_access.enable_user,
-                    },
-                ),
-            },
-        ),
-    },
+    [
+        *(evaluate.evaluate, decide.decide, evaluate.cascade, plot.plot),
+        *(monitor.sample, monitor.monitor),
+        *(_Group("policy", "Use a saved policy elsewhere.", [decide.sql]), LAB, DESK),
+    ],
 )
 app = typer.Typer(
     cls=_ErrorsAsSentences,

@@ -12,8 +12,8 @@ import typer
 
 from expertload._names import CALIBRATOR_NAMES, Objective, Positive
 from expertload.cli.files import check_output
-from expertload.cli.lab_train import AllowImport, DataDir, Device
-from expertload.cli.options import AsJson, Report, Rows
+from expertload.cli.lab_train import ACCESS
+from expertload.cli.options import AsJson, Report, Rows, takes
 from expertload.cli.screen import console, rows_done, table_of
 from expertload.lab import Resize
 
@@ -37,6 +37,7 @@ Views = Annotated[
 ]
 
 
+@takes(access=ACCESS)
 def evaluate(
     runs: list[Path],
     calibrator: Annotated[
@@ -46,10 +47,9 @@ def evaluate(
     views: Views = None,
     out: Report = None,
     save_policy: Path | None = None,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    allow_import: AllowImport = None,
     as_json: AsJson = False,
+    *,
+    access: dict[str, Any],
 ) -> None:
     """Evaluate runs, before and after calibration on validation data.
 
@@ -76,7 +76,6 @@ def evaluate(
     from expertload.lab.results.evaluate import evaluate_runs
 
     models: Sequence[Path | FinishedRun] = runs
-    access = {"data_dir": data_dir, "allow": allow_import or (), "device": device}
     if views is not None:
         models = _with_views(runs, views, console(stderr=as_json), **access)
     evaluation = evaluate_runs(models, calibrator=calibrator, target_accuracies=targets, **access)
@@ -167,13 +166,13 @@ def _cell(name: str, numbers: dict[str, float]) -> str:
     return f"{show(numbers[name])} ({low} to {high})"
 
 
+@takes(access=ACCESS)
 def ensemble(
     runs: list[Path],
     out: Path | None = None,
     views: Views = None,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    allow_import: AllowImport = None,
+    *,
+    access: dict[str, Any],
 ) -> None:
     """Combine several runs into one model, which averages their probabilities.
 
@@ -189,7 +188,6 @@ def ensemble(
     """
     from expertload.lab.results.ensembles import make_ensemble
 
-    access = {"data_dir": data_dir, "allow": allow_import or (), "device": device}
     made = make_ensemble(runs, out=out, views=views, **access)
     test = made.folder.read_json("results.json")["test"]
     said = console()
@@ -209,14 +207,14 @@ def _passes(run: FinishedRun) -> int:
     return sum(len(make_views(member.views)) for member in run.members)
 
 
+@takes(access=ACCESS)
 def predict(
     runs: list[Path],
     data: Annotated[str, typer.Option()],
     out: Rows = None,
     batch_size: Annotated[int, typer.Option(min=1)] = 512,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    allow_import: AllowImport = None,
+    *,
+    access: dict[str, Any],
 ) -> None:
     """Write the probabilities of new images, for 'expertload decide'.
 
@@ -243,15 +241,14 @@ def predict(
             data,
             sys.stdout if out is None else out,
             batch_size=batch_size,
-            data_dir=data_dir,
-            allow=allow_import or (),
-            device=device,
             progress=None if out is None and sys.stdout.isatty() else progress,
+            **access,
         )
     if out is not None:
         console().print(f"{count:,} images: {out}", soft_wrap=True)
 
 
+@takes(access=ACCESS)
 def ood(
     run: Path,
     against: Annotated[str, typer.Option()],
@@ -261,10 +258,9 @@ def ood(
     positive: Positive = "outlier",
     resize: Resize = "bilinear",
     max_images: Annotated[int | None, typer.Option(min=1)] = None,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    allow_import: AllowImport = None,
     as_json: AsJson = False,
+    *,
+    access: dict[str, Any],
 ) -> None:
     """Measure how well confidences separate outliers from the run's own test images.
 
@@ -305,9 +301,7 @@ def ood(
         resize=resize,
         max_images=max_images,
         save=True,
-        data_dir=data_dir,
-        allow=allow_import or (),
-        device=device,
+        **access,
     )
     if as_json:
         typer.echo(json.dumps(evaluation.to_dict(), indent=2))

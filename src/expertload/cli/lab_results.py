@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from expertload.cli.lab_train import Accelerator, DataDir, Settings
+from expertload.cli.lab_train import ACCESS, TRAINING
+from expertload.cli.options import takes
 from expertload.cli.screen import console, neutral
 from expertload.lab import OutlierNumber, TableFormat, TableKind
 
@@ -138,6 +139,7 @@ def _find(runs: Path) -> Path:
 # ------------------------------------------------------------------ lower-load
 
 
+@takes(training=TRAINING.only("settings", "accelerator"), access=ACCESS.only("data_dir"))
 def lower_load(
     data: Annotated[str, typer.Argument()] = "digits",
     target_accuracy: list[float] | None = None,
@@ -149,11 +151,11 @@ def lower_load(
     augment: bool = True,
     image_size: Annotated[int | None, typer.Option(min=1)] = None,
     start: Annotated[Path | None, typer.Option("--continue")] = None,
-    settings: Settings = None,
     out: Path | None = None,
     jobs: Annotated[int | None, typer.Option(min=1)] = None,
-    data_dir: DataDir = None,
-    accelerator: Accelerator = "auto",
+    *,
+    training: dict[str, Any],
+    access: dict[str, Any],
 ) -> None:
     """Lower the expert load on your data, step by step, and see what each step gains.
 
@@ -205,10 +207,10 @@ def lower_load(
         aucoc=aucoc,
         max_passes=max_passes,
         start=start,
-        settings=[*given, *(settings or [])],
-        data_dir=data_dir,
+        settings=[*given, *training["settings"]],
+        data_dir=access["data_dir"],
         jobs=jobs,
-        accelerator=accelerator,
+        accelerator=training["on"]["accelerator"],
         console=screen,
     )
     print_outcome(screen, found)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -79,17 +80,22 @@ class OptionGroup:
 
 
 def takes(**groups: OptionGroup) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of some groups; it is called with an object for each group."""
+    """Give a command the options of some groups; it is called with an object for each group.
+
+    An object that can be opened, such as a desk, is closed when the command ends.
+    """
 
     def decorate(run: Callable[..., None]) -> Callable[..., None]:
         shared = {name: group.parameters for name, group in groups.items()}
 
         @wraps(run)
         def command(**given: Any) -> None:
-            for name, options in shared.items():
-                values = {each.name: given.pop(each.name) for each in options}
-                given[name] = groups[name].make(**values)
-            run(**given)
+            with ExitStack() as opened:
+                for name, options in shared.items():
+                    made = groups[name].make(**{o.name: given.pop(o.name) for o in options})
+                    is_open = isinstance(made, AbstractContextManager)
+                    given[name] = opened.enter_context(made) if is_open else made
+                run(**given)
 
         every = [
             *_parameters(run, tuple(groups)),

@@ -100,9 +100,15 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def table_of(
-    headings: Sequence[str], rows: Iterable[Sequence[RenderableType]], *, title: str | None = None
+    headings: Sequence[str],
+    rows: Iterable[Sequence[RenderableType]],
+    *,
+    title: str | None = None,
+    left: bool = False,
 ) -> Table:
     """Return a table without lines: names on the left, and numbers on the right.
+
+    With `left`, all columns hold words, on the left.
 
     Examples
     --------
@@ -115,7 +121,7 @@ def table_of(
     made = Table(box=None, pad_edge=False, header_style="dim", title=title, title_justify="left")
     made.add_column(headings[0], no_wrap=True)
     for heading in headings[1:]:
-        made.add_column(heading, justify="right" if heading else "left")
+        made.add_column(heading, justify="right" if heading and not left else "left")
     for row in rows:
         made.add_row(*row)
     return made
