@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -116,6 +116,8 @@ def _cases(
     seen: str | None,
 ) -> Iterator[dict[str, Any]]:
     """Yield each row of a file as a case."""
+    from scipy.special import softmax
+
     from expertload.exceptions import FileFormatError
     from expertload.io.columns import find_column, find_named, find_probabilities, find_role
     from expertload.io.source import open_source
@@ -146,7 +148,8 @@ def _cases(
         taken.pop("label", None)  # the most probable class
     for texts, values in source.batches(list(taken.values()), numbers, size=ROWS):
         written = [texts[name].to_pylist() for name in taken.values()]
-        rows = zip(zip(*written, strict=True), _rows(values, numbers), strict=True)
+        given = [values[name].to_pylist() for name in numbers]
+        rows = zip(zip(*written, strict=True), zip(*given, strict=True), strict=True)
         for cells, row in rows:
             named = zip(taken, cells, strict=True)
             case: dict[str, Any] = {r: str(c) for r, c in named if c is not None}
@@ -156,19 +159,8 @@ def _cases(
             if len(numbers) == 1:
                 yield {**case, "confidence": row[0]}
             else:
-                proba = _softmax(row) if picked.is_logits and None not in row else row
+                proba = softmax(row).tolist() if picked.is_logits and None not in row else row
                 yield {**case, "probabilities": dict(zip(picked.classes, proba, strict=True))}
-
-
-def _rows(values: dict[str, Any], names: list[str]) -> Iterable[tuple[Any, ...]]:
-    return zip(*(values[name].to_pylist() for name in names), strict=True)
-
-
-def _softmax(row: tuple[float, ...]) -> list[float]:
-    import numpy as np
-
-    powers = np.exp(np.subtract(row, max(row)))
-    return list(map(float, powers / powers.sum()))
 
 
 def _content(file: Path, kind: str, body: str) -> str:

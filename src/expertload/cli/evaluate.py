@@ -14,7 +14,16 @@ from rich.text import Text
 from expertload._format import percent
 from expertload._names import METHODS
 from expertload.cli.files import check_models, check_output, print_warnings, read_models
-from expertload.cli.options import COLUMNS, IDENTITY, OPENING, AsJson, Names, Report, takes
+from expertload.cli.options import (
+    COLUMNS,
+    IDENTITY,
+    OPENING,
+    AsJson,
+    Names,
+    Report,
+    numbers_in,
+    takes,
+)
 from expertload.cli.screen import console, one_line, table_of, true_text
 
 if TYPE_CHECKING:
@@ -346,7 +355,7 @@ def cascade(
         handover=handover or [target_accuracy],
         target_accuracy=target_accuracy,
         confidence_level=confidence_level,
-        costs=_prices(costs),
+        costs=numbers_in(costs, "1,20,300"),
     )
     stages = _stages(found, [*tables])
     if as_json:
@@ -354,13 +363,6 @@ def cascade(
         typer.echo(json.dumps(_cascade_to_dict(found, files, stages), indent=2, allow_nan=False))
     else:
         _show_cascade(found, stages)
-
-
-def _prices(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise typer.BadParameter(f"--costs must be three prices, 1,20,300. Got {text}.") from None
 
 
 def _stages(found: CertifiedCascade, names: list[str]) -> list[dict[str, Any]]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from expertload.cli.screen import complain, rows_done, true_text
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from expertload.io import ColumnNames, FileOptions, Identity, PredictionsTable
 
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -205,28 +203,38 @@ def check_picture(out: Path, *, others: Iterable[Path] = ()) -> None:
     check_output(out, others=others)
 
 
-def save_picture(figure: Figure, out: Path) -> None:
-    """Write a figure completely or not at all; the same input gives the same file.
+def save_picture(draw: Callable[[], Any], out: Path) -> None:
+    """Draw, and write the figure completely or not at all; the same input gives the same file.
+
+    Parameters
+    ----------
+    draw : callable
+        Draws and returns a display.
+    out : Path
+        The file.
 
     Examples
     --------
     >>> import tempfile
-    >>> from matplotlib.figure import Figure
+    >>> from expertload import Cases
     >>> from expertload.cli.files import save_picture
+    >>> from expertload.display import COCDisplay
+    >>> cases = Cases.from_correctness([0, 1], [0.6, 0.9])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     out = Path(folder) / "empty.svg"
-    ...     save_picture(Figure(), out)
+    ...     out = Path(folder) / "coc.svg"
+    ...     save_picture(lambda: COCDisplay.from_cases(cases), out)
     ...     out.read_text()[:5]
     '<?xml'
     """
-    from matplotlib import rc_context
-
+    from expertload._check import require_extra
     from expertload._files import explained_write_errors, write_atomically
 
+    matplotlib = require_extra("matplotlib", "plot", "A plot")
+    matplotlib.use("Agg")  # draws without a display
     kind = out.suffix.lower().removeprefix(".")
     undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
     picture = io.BytesIO()
-    with rc_context({"svg.hashsalt": "expertload"}):
-        figure.savefig(picture, format=kind, dpi=DOTS_PER_INCH, metadata=undated)
+    with matplotlib.rc_context({"svg.hashsalt": "expertload"}):
+        draw().figure_.savefig(picture, format=kind, dpi=DOTS_PER_INCH, metadata=undated)
     with explained_write_errors(out):
         write_atomically(out, picture.getvalue())

@@ -13,7 +13,7 @@ import typer
 from expertload._names import CALIBRATOR_NAMES, Objective, Positive
 from expertload.cli.files import check_output
 from expertload.cli.lab_train import ACCESS
-from expertload.cli.options import AsJson, Report, Rows, takes
+from expertload.cli.options import AsJson, Report, Rows, numbers_in, takes
 from expertload.cli.screen import console, rows_done, table_of
 from expertload.lab import Resize
 
@@ -67,7 +67,7 @@ def evaluate(
         Save the operating point certified on the test split, for 'expertload decide'; for several
         runs, the one of their ensemble.
     """
-    targets = None if at is None else _fractions(at)
+    targets = None if at is None else numbers_in(at, "0.9,0.95")
     if out is not None:
         check_output(out)
     if save_policy is not None:
@@ -77,7 +77,11 @@ def evaluate(
 
     models: Sequence[Path | FinishedRun] = runs
     if views is not None:
-        models = _with_views(runs, views, console(stderr=as_json), **access)
+        from expertload.lab.results.ensembles import with_views
+
+        models = with_views(runs, views=views, **access)
+        for run in models:
+            console(stderr=as_json).print(f"{run.name}: {run.choice}", soft_wrap=True)
     evaluation = evaluate_runs(models, calibrator=calibrator, target_accuracies=targets, **access)
     if as_json:
         typer.echo(json.dumps(evaluation.to_dict(), indent=2))
@@ -85,18 +89,6 @@ def evaluate(
         console().print(_table(evaluation))
     if out is not None or save_policy is not None:
         _write_outputs(models, targets, evaluation.data, out, save_policy, console(stderr=as_json))
-
-
-def _with_views(
-    runs: list[Path], views: str, screen: Console, **access: Any
-) -> Sequence[FinishedRun]:
-    """Predict again with several views of each image, and print how many passes that takes."""
-    from expertload.lab.results.ensembles import with_views
-
-    viewed = with_views(runs, views=views, **access)
-    for run in viewed:
-        screen.print(f"{run.name}: {run.choice}", soft_wrap=True)
-    return viewed
 
 
 def _write_outputs(
@@ -120,15 +112,6 @@ def _write_outputs(
             f"The policy of {name} is in {policy}: expertload decide {policy} NEW_FILE",
             soft_wrap=True,
         )
-
-
-def _fractions(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is not a list of accuracies. Hint: write them as 0.9,0.95."
-        ) from None
 
 
 def _table(evaluation: RunEvaluation) -> Table:
@@ -186,6 +169,7 @@ def ensemble(
     out : FOLDER, default next to the first run
         Folder of the ensemble.
     """
+    from expertload.ensembling import make_views
     from expertload.lab.results.ensembles import make_ensemble
 
     made = make_ensemble(runs, out=out, views=views, **access)
@@ -196,15 +180,9 @@ def ensemble(
         f"test: AUCOC {test['aucoc']:.4f}  accuracy {test['accuracy']:.4f}",
         soft_wrap=True,
     )
-    said.print(f"cost: {_passes(made)} passes for each image")
+    passes = sum(len(make_views(member.views)) for member in made.members)
+    said.print(f"cost: {passes} passes for each image")
     said.print(f"folder: {made.folder.path}", soft_wrap=True)
-
-
-def _passes(run: FinishedRun) -> int:
-    """Return the number of passes through a network for each image."""
-    from expertload.ensembling import make_views
-
-    return sum(len(make_views(member.views)) for member in run.members)
 
 
 @takes(access=ACCESS)

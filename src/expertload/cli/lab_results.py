@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from expertload.cli.lab_train import ACCESS, TRAINING
 from expertload.cli.options import takes
-from expertload.cli.screen import console, neutral
+from expertload.cli.screen import console, neutral, table_of
 from expertload.lab import OutlierNumber, TableFormat, TableKind
 
 if TYPE_CHECKING:
@@ -255,20 +256,16 @@ def print_outcome(screen: Console, found: LowerLoad) -> None:
 
 def _table(found: LowerLoad, *, wide: bool) -> Table:
     """Return a table with a row per step; a narrow screen shows only the main numbers."""
-    from rich.table import Table
-
     first = _load_at(found.target_accuracies[0])
     brief = ("AUCOC", "accuracy", first, f"{first}, change")
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("")
     cells = [_cells(row, first) for row in found.rows]
     headings = [heading for heading in cells[0] if wide or heading in brief]
-    for heading in headings:
-        table.add_column(heading, justify="right")
+    rows = []
     for row, own in zip(found.rows, cells, strict=True):
-        style = None if row.is_taken else "dim"
-        table.add_row(_title(row), *(own[heading] for heading in headings), style=style)
-    return table
+        style = "" if row.is_taken else "dim"
+        shown = (_title(row), *(own[heading] for heading in headings))
+        rows.append([Text(cell, style=style) for cell in shown])
+    return table_of(["", *headings], rows)
 
 
 def _load_at(target_accuracy: float) -> str:

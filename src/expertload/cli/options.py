@@ -265,6 +265,23 @@ Policy = Annotated[
 ]
 
 
+def numbers_in(text: str, example: str) -> list[float]:
+    """Read numbers separated by commas.
+
+    Examples
+    --------
+    >>> from expertload.cli.options import numbers_in
+    >>> numbers_in("0.9,0.95", "0.9,0.95")
+    [0.9, 0.95]
+    """
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not a list of numbers. Hint: write them as {example}."
+        ) from None
+
+
 def load_policy(path: Path) -> Saved:
     """Read a policy; if the file does not exist, explain how to make one.
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from matplotlib.axes import Axes
-    from matplotlib.collections import PolyCollection
-    from matplotlib.lines import Line2D
 
     from expertload.display.several import COCFoldsDisplay
     from expertload.operating_point import CertifiedCurve, OperatingPoint
@@ -78,11 +76,6 @@ class COCDisplay(_draw.OfPredictions):
     >>> display.ax_.get_xlabel()
     'Expert load (share of cases delegated)'
     """
-
-    line_: Line2D
-    band_: PolyCollection | None
-    floor_: Line2D
-    marks_: list[_curve.PointMarks]
 
     def __init__(
         self,
@@ -219,7 +212,7 @@ class COCDisplay(_draw.OfPredictions):
             _curve.draw_band(self.ax_, self.accuracy, self.band, self.line_) if band else None
         )
         _curve.finish(self.ax_, self._legend_title())
-        self.marks_ = []
+        self.marks_: list[_curve.PointMarks] = []
         for point in operating_points:
             self.mark(point)
         return self

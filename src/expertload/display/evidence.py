@@ -64,11 +64,6 @@ class EvidenceDisplay(_draw.Drawn):
     (8, True)
     """
 
-    bound_ax_: Axes | None
-    line_: Line2D
-    bound_line_: Line2D | None
-    alarm_: Line2D | None
-
     def __init__(
         self,
         *,

@@ -82,10 +82,6 @@ class OutlierDisplay(_draw.Drawn):
     ('AUROC 0.750', 'FPR 50 % at 95 % TPR')
     """
 
-    scores_ax_: Axes | None
-    line_: Line2D
-    mark_: PointMarks
-
     def __init__(
         self,
         *,

@@ -18,8 +18,6 @@ from expertload.metrics.calibration import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.collections import LineCollection
-    from matplotlib.lines import Line2D
     from matplotlib.patches import StepPatch
 
     from expertload.display._draw import AxesOrPair
@@ -72,10 +70,6 @@ class ReliabilityDisplay(_draw.OfPredictions):
     """
 
     takes_confidence = False
-    histogram_ax_: Axes | None
-    line_: Line2D
-    gaps_: LineCollection
-    bars_: StepPatch | None
 
     def __init__(
         self,
@@ -165,7 +159,7 @@ class ReliabilityDisplay(_draw.OfPredictions):
         first, self.histogram_ax_ = _draw.two_axes(ax, **self._layout())
         self._draw_on(first)
         self._draw_diagram(self._legend_entry(name))
-        self.bars_ = None
+        self.bars_: StepPatch | None = None
         if self.histogram_ax_ is not None and self.histogram is not None:
             self.bars_ = self._draw_histogram(self.histogram_ax_, self.histogram)
         return self

@@ -242,10 +242,6 @@ class COCFoldsDisplay(_draw.Drawn):
     'mean of 5 folds, AUCOC 0.961 ± 0.029'
     """
 
-    line_: Line2D
-    fold_lines_: list[Line2D]
-    band_: PolyCollection | None
-
     def __init__(self, folds: Sequence[COCDisplay], *, name: str | None = None) -> None:
         self.folds = list(folds)
         self.name = name
@@ -317,7 +313,7 @@ class COCFoldsDisplay(_draw.Drawn):
         style = _curve.next_style(self.ax_)
         for fold in self.folds:
             _curve.zoom(self.ax_, fold.expert_load, fold.accuracy, None)
-        self.fold_lines_ = []
+        self.fold_lines_: list[Line2D] = []
         for fold in self.folds:
             points = _curve.along_curve(fold.expert_load, fold.accuracy)
             lines = self.ax_.plot(
@@ -334,7 +330,7 @@ class COCFoldsDisplay(_draw.Drawn):
         keep = _curve.visible(self.expert_load, self.accuracy)
         x, y, spread = (each[keep] for each in (self.expert_load, self.accuracy, self.spread))
         (self.line_,) = self.ax_.plot(x, y, gid=_curve.CURVE, **style)
-        self.band_ = None
+        self.band_: PolyCollection | None = None
         if len(self.folds) > 1:
             low, high = (y - spread).clip(0, 1), (y + spread).clip(0, 1)
             colour = self.line_.get_color()

@@ -50,11 +50,6 @@ class TeamDisplay(_draw.Drawn):
     'experts alone: 75 %'
     """
 
-    line_: Line2D
-    combined_: Line2D | None
-    experts_: Line2D
-    model_: Line2D
-
     def __init__(
         self,
         curve: TeamCurve,
@@ -107,7 +102,7 @@ class TeamDisplay(_draw.Drawn):
             for (name, accuracy), dashes in zip(ends.items(), ("--", ":"), strict=True)
         )
         self.line_ = self._line(self.curve, "together", _draw.BLUE)
-        self.combined_ = None
+        self.combined_: Line2D | None = None
         if self.combined is not None:
             self.combined_ = self._line(self.combined, "combined", _draw.GREEN)
         if self.expert_load is not None:

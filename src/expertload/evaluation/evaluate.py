@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from expertload._check import check_fraction, check_targets, parameter_error
 from expertload._format import percent, promised
@@ -112,36 +113,23 @@ def evaluate(
     check_several(cases)
     members = name_members(cases.groups, len(cases)) if members is None else members
     reliability, calibration = _calibration(cases)
+    sure: dict[str, Any] = {"confidence_level": level, "cluster_promise": cluster_promise}
     points = None
     if cases.weight is None and 0 < targets[0] < 1:
-        points = certify(
-            cases,
-            target_accuracy=[target for target in targets if 0 < target < 1],
-            confidence_level=level,
-            method=method,
-            cluster_promise=cluster_promise,
-        )
+        certifiable = [target for target in targets if 0 < target < 1]
+        points = certify(cases, target_accuracy=certifiable, method=method, **sure)
     certification = None if points is None else points[targets[0]]
     point = _operating_point(cases, targets[0], certification)
     guarantee, conditions = _in_words(cases, targets[0], point, certification)
     each_group: CertifiedGroups | CertifiedGroupClasses | None = None
     each_class = None
     if certify_groups and promises:
-        each_group = certify_group_classes(
-            cases, promises=promises, confidence_level=level, cluster_promise=cluster_promise
-        )
+        each_group = certify_group_classes(cases, promises=promises, **sure)
     elif certify_groups:
-        each_group = certify_each_group(
-            cases,
-            target_accuracy=targets[0],
-            confidence_level=level,
-            method=method,
-            cluster_promise=cluster_promise,
-        ).with_origin(point.origin)
+        each_group = certify_each_group(cases, target_accuracy=targets[0], method=method, **sure)
+        each_group = each_group.with_origin(point.origin)
     elif promises:
-        each_class = certify_classes(
-            cases, promises=promises, confidence_level=level, cluster_promise=cluster_promise
-        )
+        each_class = certify_classes(cases, promises=promises, **sure)
     table, curve = cases.tally, cases.curve()
     rate = float(table.correct.sum() / table.total)
     return Evaluation(
