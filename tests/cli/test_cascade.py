@@ -62,7 +62,7 @@ def test_the_handover_is_the_target_unless_another_is_named(run, files):
     ("options", "code", "words"),
     [
         (["--costs", "1,20"], 1, "--costs must be the prices"),
-        (["--costs", "cheap"], 2, "list of numbers"),
+        (["--costs", "cheap"], 2, "list of prices"),
         (["--costs", "1,20,-3"], 1, "--costs must"),
         (["--target-accuracy", 2], 1, "--target-accuracy must"),
     ],

@@ -355,7 +355,7 @@ def cascade(
         handover=handover or [target_accuracy],
         target_accuracy=target_accuracy,
         confidence_level=confidence_level,
-        costs=numbers_in(costs, "1,20,300"),
+        costs=numbers_in(costs, "prices", "1,20,300"),
     )
     stages = _stages(found, [*tables])
     if as_json:

@@ -67,7 +67,7 @@ def evaluate(
         Save the operating point certified on the test split, for 'expertload decide'; for several
         runs, the one of their ensemble.
     """
-    targets = None if at is None else numbers_in(at, "0.9,0.95")
+    targets = None if at is None else numbers_in(at, "accuracies", "0.9,0.95")
     if out is not None:
         check_output(out)
     if save_policy is not None:

@@ -265,20 +265,20 @@ Policy = Annotated[
 ]
 
 
-def numbers_in(text: str, example: str) -> list[float]:
+def numbers_in(text: str, what: str, example: str) -> list[float]:
     """Read numbers separated by commas.
 
     Examples
     --------
     >>> from expertload.cli.options import numbers_in
-    >>> numbers_in("0.9,0.95", "0.9,0.95")
+    >>> numbers_in("0.9,0.95", "accuracies", "0.9,0.95")
     [0.9, 0.95]
     """
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is not a list of numbers. Hint: write them as {example}."
+            f"{text!r} is not a list of {what}. Hint: write them as {example}."
         ) from None
 
 

@@ -142,7 +142,6 @@ class EvidenceDisplay(_draw.Drawn):
         (self.line_,) = ax.plot(audits, shown, color=colour, linewidth=1.4, label="evidence")
         _guide(ax, self.alarm_evidence, f"refuted at {self.alarm_evidence:.4g}", _draw.VERMILION)
         _guide(ax, WARNING, f"warning at {WARNING:g}", _draw.GUIDE)
-        self.alarm_ = self._mark_alarm(ax)
         alarm = self.alarm_evidence
         highest = float(np.clip(self.evidence.max(), alarm, MOST_TIMES * alarm))
         ax.set(
@@ -159,6 +158,7 @@ class EvidenceDisplay(_draw.Drawn):
         )
         _draw.quiet(ax)
         ax.yaxis.set_major_formatter(_plain_powers())
+        self.alarm_ = self._mark_alarm(ax)
 
     def _mark_alarm(self, ax: Axes) -> Line2D | None:
         number = self.refuted_at
@@ -169,16 +169,7 @@ class EvidenceDisplay(_draw.Drawn):
         )
         height = float(self.evidence[number - 1])
         (dot,) = ax.plot([number], [height], "o", color=_draw.VERMILION, markersize=6, zorder=4)
-        past_half = number > len(self.evidence) / 2
-        ax.annotate(
-            f"refuted by audit {number}{when}",
-            (number, height),
-            xytext=(-8 if past_half else 8, 8),
-            textcoords="offset points",
-            ha="right" if past_half else "left",
-            fontsize=_draw.SMALL,
-            color=_draw.INK,
-        )
+        _draw.label_point(ax, f"refuted by audit {number}{when}", (number, height), ax.transData)
         return dot
 
     # ------------------------------------------------------------------ bound
