@@ -12,7 +12,7 @@ import numpy as np
 
 from expertload._format import percent, promised
 from expertload._html import Row, small_table
-from expertload._typing import AnyArray, FloatArray
+from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.cases import Cases
 from expertload.curve import COCCurve
 from expertload.evaluation.groups import (
@@ -147,6 +147,7 @@ class Evaluation:
     target_certification: CertifiedTargets | None = field(default=None, repr=False)
     confidence_level: float
     cases: Cases = field(repr=False)
+    target: IntArray | None = field(repr=False)
     members: Members | None = field(default=None, repr=False)
     team: TeamEvaluation | None = field(default=None, repr=False)
     identifiers: AnyArray | None = field(default=None, repr=False)
@@ -272,7 +273,7 @@ class Evaluation:
         Traceback (most recent call last):
         expertload.exceptions.ShapeError: ... Got 3 cases of one and 2 of the other. ...
         """
-        check_same_cases(self.cases, other.cases, self.cases.target, other.cases.target)
+        check_same_cases(self.cases, other.cases, self.target, other.target)
         if self.identifiers is None or other.identifiers is None:
             return
         if not np.array_equal(self.identifiers, other.identifiers):
