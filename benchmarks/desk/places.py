@@ -161,7 +161,7 @@ def server(place: Place, name: str, *, watched: bool = False) -> Iterator[tuple[
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     where = "--data" if place.kind == "sqlite" else "--database"
-    serve = ["expertload.cli", "desk", "serve", where, place.desk(name), "--port", str(port)]
+    serve = ["expertload", "desk", "serve", where, place.desk(name), "--port", str(port)]
     if watched:
         serve = ["benchmarks.desk.watched", place.desk(name), str(port)]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

@@ -13,6 +13,7 @@ GUIDES = {
     "evaluate": "evaluate.md",
     "decide": "evaluate.md",
     "policy": "frames.md",
+    "cascade": "learn/text.md",
     "plot": "evaluate.md",
     "monitor": "monitoring.md",
     "sample": "monitoring.md",

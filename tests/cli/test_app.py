@@ -36,7 +36,7 @@ def run(*arguments):
 
 
 def in_process(*arguments, code=None):
-    command = ["-c", code] if code else ["-m", "expertload.cli", *map(str, arguments)]
+    command = ["-c", code] if code else ["-m", "expertload", *map(str, arguments)]
     return subprocess.run(
         [sys.executable, *command],
         env=ENVIRONMENT,

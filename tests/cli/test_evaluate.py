@@ -189,6 +189,37 @@ def test_promises_about_classes(run, file, table, tmp_path):
     assert "--promise must" in run("evaluate", file, "--promise", "recall:x=1", code=1).stderr
 
 
+def test_promises_about_classes_in_each_group(run, file, table, tmp_path):
+    """From a file to a policy with a threshold for each answer of each group, and decisions."""
+    last = CLASSES[-1]
+    promises = [f"precision:{last}=0.9", f"missed:{last}=0.05"]
+    given = ["--promise", promises[0], "--promise", promises[1], "--certify-groups"]
+    options = [*given, "--save-policy", "policy.json"]
+    said = " ".join(run("evaluate", file, *options, "--out", "report.html").stdout.split())
+    policy = load_operating_point(tmp_path / "policy.json")
+    sites = sorted(set(table["group"].tolist()))
+    assert list(policy) == sites
+    assert set(policy.promises) == {f"{site}: {promise}" for site in sites for promise in promises}
+    assert policy.guarantee in said
+    assert f"{sites[0]}, {last}" in said
+    shown = json.loads(run("evaluate", file, *options[:-2], "--json").stdout)["models"][0]
+    found = shown["group_certification"]
+    assert found["expert_load"] == policy.expert_load
+    assert {(each["group"], each["answer"]) for each in found["points"]} == {
+        (site, answer) for site in sites for answer in policy[site]
+    }
+    new = predictions(300, seed=3)
+    write(tmp_path / "new.csv", new)
+    run("decide", "policy.json", "new.csv", "--out", "d.csv")
+    proba = np.column_stack([new[f"p_{name}"] for name in CLASSES])
+    accepted = policy.decide(proba, groups=new["group"]).accepted
+    assert 0 < accepted.sum() < 300
+    lines = (tmp_path / "d.csv").read_text().splitlines()[1:]
+    assert [",true," in line.lower() for line in lines] == accepted.tolist()
+    refused = run("monitor", "policy.json", "d.csv", code=1).stderr
+    assert "one group at a time" in refused
+
+
 def test_the_screen_and_the_report_show_the_policy_that_is_saved(run, file, tmp_path):
     """Not the threshold for all cases: its load is another."""
     options = ["--target-accuracy", 0.9, "--certify-groups", "--save-policy", "policy.json"]

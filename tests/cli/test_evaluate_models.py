@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from expertload.cli.models import name_files
+from expertload.cli.files import name_files
 from expertload.report.page import FORMATS
 from tests.io.files import CLASSES, predictions, write
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from expertload import Cases
 from expertload.cli.app import app
-from expertload.cli.outputs import check_output
+from expertload.cli.files import check_output
 from expertload.cli.screen import console
 from expertload.exceptions import FileWriteError
 from expertload.operating_point import choose, load_operating_point

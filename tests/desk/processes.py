@@ -80,7 +80,7 @@ class Server:
             return ["tests.desk.clocked", str(self.place), str(self.port), str(self.clock)]
         where = "--database" if str(self.place).startswith("postgresql") else "--data"
         named = [where, str(self.place), "--port", str(self.port)]
-        return ["expertload.cli", "desk", "serve", *named]
+        return ["expertload", "desk", "serve", *named]
 
     def wait(self) -> None:
         deadline = time.monotonic() + 60

@@ -306,7 +306,7 @@ def test_a_second_server_process_is_refused_in_a_sentence(tmp_path):
     environment = {**os.environ, "COLUMNS": "200"}
     with Desk.open(tmp_path, serving=True):
         done = subprocess.run(
-            [sys.executable, "-m", "expertload.cli", "desk", "serve", "--data", str(tmp_path)],
+            [sys.executable, "-m", "expertload", "desk", "serve", "--data", str(tmp_path)],
             capture_output=True,
             text=True,
             timeout=60,

@@ -151,7 +151,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
 
 
 def serving(folder, *options):
-    command = [sys.executable, "-u", "-m", "expertload.cli", "desk", "serve", "--data", str(folder)]
+    command = [sys.executable, "-u", "-m", "expertload", "desk", "serve", "--data", str(folder)]
     environment = {**os.environ, "COLUMNS": "200"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     return subprocess.Popen([*command, *options], env=environment, **pipes)

@@ -2,7 +2,7 @@ import pytest
 from matplotlib import pyplot as plt
 
 from expertload._format import percent
-from expertload.display._draw import PALETTE, _tick, line_style, percent_axis, with_name
+from expertload.display._draw import PALETTE, _tick, line_style, quiet, with_name
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_ticks_have_no_needless_decimals():
 
 def test_percent_axis_labels_the_axis_named():
     _, ax = plt.subplots()
-    percent_axis(ax, "x")
+    quiet(ax, "x")
     assert ax.xaxis.get_major_formatter()(0.5) == "50\N{NO-BREAK SPACE}%"
     assert "%" not in ax.yaxis.get_major_formatter().format_data(0.5)
 

@@ -23,6 +23,7 @@ from expertload.io import (
 )
 from expertload.operating_point import (
     certify_classes,
+    certify_group_classes,
     certify_groups,
     choose,
     from_json,
@@ -56,11 +57,17 @@ POLICIES = {
     "classes": lambda: certify_classes(
         calibration(), promises=["precision:cat=0.9", "missed:dog=0.1"]
     ),
+    "group classes": lambda: certify_group_classes(
+        calibration(groups="site"), promises=["precision:cat=0.9", "missed:dog=0.1"]
+    ),
     "confidence": lambda: choose(
         calibration(confidence=calibration().confidence * 3), target_accuracy=0.95
     ),
 }
-NAMES = {"groups": ColumnNames(group="site"), "numbers": ColumnNames(group="number")}
+NAMES = {
+    **dict.fromkeys(["groups", "group classes"], ColumnNames(group="site")),
+    "numbers": ColumnNames(group="number"),
+}
 
 
 def rows(threshold):

@@ -52,7 +52,7 @@ def environment(**more):
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **threads, **more}
 
 
-def run_command(*arguments, module="expertload.cli", **options):
+def run_command(*arguments, module="expertload", **options):
     """Run the command line in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", module, *map(str, arguments)],

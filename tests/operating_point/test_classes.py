@@ -14,9 +14,11 @@ from expertload import Cases
 from expertload import operating_point as op
 from expertload.exceptions import FileFormatError, InsufficientDataError, ParameterError
 from expertload.operating_point.ladder import least_cases
+from expertload.operating_point.point import policy_digest
 
 FINE = (np.arange(100_000) + 0.5) / 100_000
 PROMISES = ["precision:1=0.9", "missed:1=0.1"]
+MISSED = ["missed:malignant=0.02"]
 
 
 class Screening:
@@ -197,6 +199,118 @@ def test_the_guarantee_in_words():
     )
     assert few["malignant"].threshold == math.inf
     assert "precision:malignant=0.99 cannot be promised: Nothing is certified" in few.guarantee
+
+
+# ------------------------------------------------------------------ within groups
+
+SITES = np.array(["easy", "hard"])
+
+
+def at_two_sites(rng, n, hard):
+    """Half of the cases are easy: the pooled error says little about the other half."""
+    shown, site = rng.random(n), rng.choice(SITES, n)
+    rate = np.where(site == "hard", hard.rate(shown), np.where(shown > 0.5, 0.999, 0.001))
+    positive = (rng.random(n) < rate).astype(int)
+    return Cases.from_predictions(positive, shown, labels=[0, 1], groups=site)
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("name", ["never quite precise", "hidden positives", "waves"])
+def test_promises_are_kept_in_each_group(name):
+    hard, rng, rounds = SCREENING[name], np.random.default_rng(0), 300
+    broken = 0
+    for _ in range(rounds):
+        cases = at_two_sites(rng, 800, hard)
+        policy = op.certify_group_classes(cases, promises=PROMISES, confidence_level=0.9)
+        broken += hard.breaks(policy["hard"])
+    assert broken / rounds <= limit(0.05, rounds)  # each group has half of the level
+
+
+@pytest.mark.simulation
+def test_promises_over_all_cases_are_broken_in_a_group():
+    """The negative control: certified together, the easy group pays for the hard one."""
+    hard, rng, rounds = SCREENING["never quite precise"], np.random.default_rng(0), 100
+    policies = (
+        op.certify_classes(at_two_sites(rng, 800, hard), promises=PROMISES, confidence_level=0.9)
+        for _ in range(rounds)
+    )
+    assert sum(map(hard.breaks, policies)) / rounds > 0.5
+
+
+@pytest.mark.simulation
+def test_the_level_must_be_shared_among_groups():
+    """The second control: with the whole level for each of ten groups, one of them fails."""
+    hard, rng, rounds, groups = SCREENING["never quite precise"], np.random.default_rng(0), 60, 10
+    broken = np.zeros(2)
+    for _ in range(rounds):
+        parts = [hard.draw(rng, 500) for _ in range(groups)]
+        unshared = [
+            op.certify_classes(part, promises="precision:1=0.9", confidence_level=0.9)
+            for part in parts
+        ]
+        every = Cases.from_predictions(
+            np.concatenate([part.target for part in parts]),
+            np.concatenate([part.proba[:, 1] for part in parts]),
+            labels=[0, 1],
+            groups=np.repeat(np.arange(groups), 500),
+        )
+        shared = op.certify_group_classes(every, promises="precision:1=0.9", confidence_level=0.9)
+        broken += [any(map(hard.breaks, unshared)), any(map(hard.breaks, shared.values()))]
+    assert broken[0] / rounds > 0.4
+    assert broken[1] / rounds <= limit(0.1, rounds)
+
+
+def screened_at_sites(n=6000):
+    cases = screened(n)
+    site = np.where(np.arange(n) < n - 60, np.where(np.arange(n) % 2, "north", "south"), "tiny")
+    labels = ["benign", "malignant"]
+    y_true = np.array(labels)[cases.target]
+    return Cases.from_predictions(y_true, cases.proba, labels=labels, groups=site)
+
+
+def test_each_group_is_certified_alone_at_its_share_of_the_level():
+    cases, promises = screened_at_sites(), ["precision:malignant=0.9", "missed:malignant=0.02"]
+    policy = op.certify_group_classes(cases, promises=promises)
+    north = cases.take(np.asarray(cases.groups) == "north")
+    alone = op.certify_classes(north, promises=promises, confidence_level=1 - 0.05 / 3)
+    assert policy["north"].points == alone.points
+    assert list(policy) == ["north", "south", "tiny"]
+    assert policy.certified == ("north", "south")
+    delegated = sum(point.n_delegated for own in policy.values() for point in own.values())
+    assert policy.expert_load == delegated / len(cases)
+    assert "in all groups at once" in policy.guarantee
+    assert policy.guarantee.count("One can be 95 % sure") == 1
+
+
+def test_a_group_without_cases_of_a_kind_is_left_to_experts():
+    labels = {"labels": [0, 1], "groups": ["a"] * 300 + ["b"] * 300}
+    cases = Cases.from_predictions([1] * 300 + [0] * 300, [0.9] * 300 + [0.1] * 300, **labels)
+    policy = op.certify_group_classes(cases, promises="missed:1=0.05")
+    assert policy["b"].certified == ()
+    assert policy["b"].n_delegated == 300
+    assert "b: There are no cases of a kind" in policy.guarantee
+    with pytest.raises(ParameterError, match="must have groups"):
+        op.certify_group_classes(screened(), promises="missed:malignant=0.02")
+
+
+def test_decisions_in_groups_and_the_saved_policy(tmp_path):
+    cases = screened_at_sites()
+    policy = op.certify_group_classes(cases, promises=["precision:malignant=0.9", *MISSED])
+    rng = np.random.default_rng(1)
+    shown, site = rng.random(500), rng.choice(["north", "south", "tiny", "new"], 500)
+    accepted, answers = policy.decide(shown, groups=site)
+    for case in range(500):
+        own = policy.get(str(site[case]), {})
+        sure = max(shown[case], 1 - shown[case])
+        point = own.get(str(answers[case])) if own else None
+        assert accepted[case] == (point is not None and sure >= point.threshold)
+    policy.save(tmp_path / "policy.json")
+    again = op.load_operating_point(tmp_path / "policy.json")
+    assert again == policy
+    assert policy_digest(again) == policy_digest(policy)
+    np.testing.assert_array_equal(again.decide(shown, groups=site).accepted, accepted)
+    other = op.certify_group_classes(cases, promises=MISSED)
+    assert policy_digest(other) != policy_digest(policy)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()  # so that a full disk is reported here, and not at interpreter exit
     except OSError as error:
-        from expertload.cli.outputs import give_up_standard_output
+        from expertload.cli.screen import give_up_standard_output
 
         sys.stderr.write(give_up_standard_output(error) + "\n")
         sys.exit(1)

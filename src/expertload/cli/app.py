@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -19,24 +19,17 @@ from expertload.cli import (
     decide,
     desk,
     desk_access,
-    desk_demo,
-    desk_send,
+    desk_cases,
     evaluate,
     lab_evaluate,
-    lab_lower_load,
-    lab_table,
+    lab_results,
     lab_train,
     monitor,
     plot,
-    policy,
 )
 from expertload.cli.options import takes
-from expertload.cli.outputs import give_up_standard_output
-from expertload.cli.screen import complain, warnings_as_sentences
+from expertload.cli.screen import complain, give_up_standard_output, warnings_as_sentences
 from expertload.exceptions import ExpertLoadError
-
-_Commands: TypeAlias = dict[str, Callable[..., None]]
-
 
 # What Python calls otherwise than the command line, in messages about values.
 OTHER_NAMES = {
@@ -85,103 +78,83 @@ class _ErrorsAsSentences(TyperGroup):
             raise typer.Exit(1) from error
 
 
-def _group(
-    parent: typer.Typer,
-    name: str,
-    help: str,  # noqa: A002 - the name typer gave it
-    commands: _Commands,
-) -> typer.Typer:
-    made = typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
-    parent.add_typer(made, name=name)
-    _fill(made, commands)
-    return made
+class _Group(NamedTuple):
+    """Commands, named after their functions: `list_users` is `list` in the group `user`."""
+
+    name: str
+    help: str
+    commands: list[Callable[..., None] | _Group]
+
+    def fill(self, made: typer.Typer) -> None:
+        """Add the commands to typer's group."""
+        for each in self.commands:
+            if isinstance(each, _Group):
+                inner = typer.Typer(help=each.help, no_args_is_help=True, rich_markup_mode=None)
+                each.fill(inner)
+                made.add_typer(inner, name=each.name)
+                continue
+            name = re.sub(f"_{self.name[:-1]}.*", "", each.__name__).replace("_", "-")
+            command = each if hasattr(each, "__signature__") else takes()(each)
+            summary = (command.__doc__ or "").partition("\n\n")[0]
+            made.command(name, cls=_NamesOptions, short_help=summary)(command)
 
 
-def _fill(group: typer.Typer, commands: _Commands) -> None:
-    for name, run in commands.items():
-        command = run if hasattr(run, "__signature__") else takes()(run)
-        summary = (command.__doc__ or "").partition("\n\n")[0]
-        group.command(name, cls=_NamesOptions, short_help=summary)(command)
-
-
-app = typer.Typer(
-    cls=_ErrorsAsSentences,
-    help="Operate classifiers at high accuracy and low expert load.\n\n"
+DATA = _Group("data", "List and download data sets.", [lab_train.list_data, lab_train.fetch_data])
+LAB = _Group(
+    "lab",
+    "Experiments: data, training, sweeps, tables.",
+    [
+        *(lab_train.recipes, lab_train.train, lab_train.sweep, lab_results.lower_load),
+        *(lab_evaluate.evaluate, lab_evaluate.ensemble, lab_evaluate.predict, lab_evaluate.ood),
+        *(lab_results.table, lab_results.compare, DATA),
+    ],
+)
+TOKEN = _Group(
+    "token",
+    "Give programs access: bearer tokens.",
+    [desk_access.add_token, desk_access.list_tokens, desk_access.revoke_token],
+)
+POLICY = _Group(
+    "policy",
+    "Activate or withdraw certified policies.",
+    [desk.activate_policy, desk.list_policies, desk.withdraw_policy],
+)
+USER = _Group(
+    "user",
+    "Give people access, or end it.",
+    [
+        *(desk_access.add_user, desk_access.list_users, desk_access.link_user),
+        *(desk_access.away_user, desk_access.disable_user, desk_access.enable_user),
+    ],
+)
+DESK = _Group(
+    "desk",
+    "Run the desk: cases, experts, and a monitored promise.",
+    [
+        *(desk_cases.demo, desk_cases.send, desk.serve, desk.rules, desk.backup, desk.restore),
+        *(desk.verify, desk.erase, desk.export, desk.dossier, TOKEN, POLICY, USER),
+    ],
+)
+COMMANDS = _Group(
+    "expertload",
+    "Operate classifiers at high accuracy and low expert load.\n\n"
     "Start with `expertload evaluate predictions.csv --out report.html`, or try `expertload desk "
     "demo`.",
+    [
+        *(evaluate.evaluate, decide.decide, evaluate.cascade, plot.plot),
+        *(monitor.sample, monitor.monitor),
+        *(_Group("policy", "Use a saved policy elsewhere.", [decide.sql]), LAB, DESK),
+    ],
+)
+app = typer.Typer(
+    cls=_ErrorsAsSentences,
+    help=COMMANDS.help,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_fill(
-    app,
-    {
-        "evaluate": evaluate.evaluate,
-        "decide": decide.decide,
-        "plot": plot.plot,
-        "sample": monitor.sample,
-        "monitor": monitor.monitor,
-    },
-)
-_group(app, "policy", "Use a saved policy elsewhere.", {"sql": policy.sql})
-_lab = _group(
-    app,
-    "lab",
-    "Experiments: data, training, sweeps, tables.",
-    {
-        "recipes": lab_train.recipes,
-        "train": lab_train.train,
-        "sweep": lab_train.sweep,
-        "lower-load": lab_lower_load.lower_load,
-        "evaluate": lab_evaluate.evaluate,
-        "ensemble": lab_evaluate.ensemble,
-        "predict": lab_evaluate.predict,
-        "ood": lab_evaluate.ood,
-        "table": lab_table.table,
-        "compare": lab_table.compare,
-    },
-)
-_data: _Commands = {"list": lab_train.list_data, "fetch": lab_train.fetch_data}
-_group(_lab, "data", "List and download data sets.", _data)
-_desk = _group(
-    app,
-    "desk",
-    "Run the desk: cases, experts, and a monitored promise.",
-    {
-        "demo": desk_demo.demo,
-        "send": desk_send.send,
-        "serve": desk.serve,
-        "rules": desk.rules,
-        "backup": desk.backup,
-        "restore": desk.restore,
-        "verify": desk.verify,
-        "erase": desk.erase,
-        "export": desk.export,
-        "dossier": desk.dossier,
-    },
-)
-_tokens: _Commands = {
-    "add": desk_access.add_token,
-    "list": desk_access.list_tokens,
-    "revoke": desk_access.revoke_token,
-}
-_group(_desk, "token", "Give programs access: bearer tokens.", _tokens)
-_policies: _Commands = {
-    "activate": desk.activate_policy,
-    "list": desk.list_policies,
-    "withdraw": desk.withdraw_policy,
-}
-_group(_desk, "policy", "Activate or withdraw certified policies.", _policies)
-_users: _Commands = {
-    "add": desk_access.add_user,
-    "list": desk_access.list_users,
-    "link": desk_access.link_user,
-    "away": desk_access.away_user,
-    "disable": desk_access.disable_user,
-    "enable": desk_access.enable_user,
-}
-_group(_desk, "user", "Give people access, or end it.", _users)
+COMMANDS.fill(app)
 
 
 def _version(wanted: bool) -> None:

@@ -1,15 +1,17 @@
-"""`expertload decide POLICY FILE`: apply a policy to new predictions."""
+"""`expertload decide POLICY FILE` and `policy sql`: apply a policy to new predictions."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+import typer
 
 from expertload._format import percent
 from expertload._names import Invalid
-from expertload.cli.options import COLUMNS, OPENING, Policy, load_policy, takes
-from expertload.cli.outputs import Rows, check_output
+from expertload.cli.files import check_output
+from expertload.cli.options import COLUMNS, OPENING, Policy, Rows, load_policy, takes
 from expertload.cli.screen import console, one_line, rows_done
 
 if TYPE_CHECKING:
@@ -95,3 +97,34 @@ def _print_reason(said: Console, n_cases: int, what: str) -> None:
             style="yellow",
             soft_wrap=True,
         )
+
+
+@takes(columns=COLUMNS.only("probabilities", "classes", "normalize", "confidence", "group"))
+def sql(
+    policy: Policy,
+    dialect: Literal["bigquery", "duckdb", "postgres", "snowflake", "spark"] = "duckdb",
+    table: str = "cases",
+    keep: list[str] | None = None,
+    *,
+    columns: ColumnNames,
+) -> None:
+    """Print a statement that decides new predictions where they are stored.
+
+    It decides as 'expertload decide --invalid delegate' does.
+
+    Parameters
+    ----------
+    dialect
+        The database that will run it.
+    table
+        The table of new predictions.
+    keep : COLUMN
+        Copy a column, for example an identifier. May be repeated.
+    """
+    from expertload.io import policy_sql
+
+    typer.echo(
+        policy_sql(
+            load_policy(policy), dialect=dialect, table=table, keep=keep or (), names=columns
+        )
+    )

@@ -10,8 +10,8 @@ import typer
 
 from expertload._files import write_atomically
 from expertload._names import Purpose, Which
+from expertload.cli.files import check_output
 from expertload.cli.options import OptionGroup, takes
-from expertload.cli.outputs import check_output
 from expertload.cli.screen import console, one_line
 
 if TYPE_CHECKING:
@@ -56,10 +56,6 @@ def _place(
     return str(data) if database is None else database
 
 
-# Where the desk of a command is; it opens the desk when it has checked its other options.
-DESK = OptionGroup(_place, _place)
-
-
 def open_desk(place: Place, **options: Any) -> Desk:
     """Open the desk in a folder or at an address; commands that only read one make no new one.
 
@@ -79,6 +75,11 @@ def open_desk(place: Place, **options: Any) -> Desk:
 def existing_desk(place: Place) -> Desk:
     """Open a desk that exists: a mistyped folder would look like a desk without cases."""
     return open_desk(place, may_make=False)
+
+
+DESK = OptionGroup(_place, _place)
+OPEN = OptionGroup(lambda **at: open_desk(_place(**at)), _place)
+EXISTING = OptionGroup(lambda **at: existing_desk(_place(**at)), _place)
 
 
 @takes(place=DESK)
@@ -149,8 +150,8 @@ def serve(
 # ------------------------------------------------------------------ policies and rules
 
 
-@takes(place=DESK)
-def activate_policy(policy: Path, *, place: Place) -> None:
+@takes(desk=OPEN)
+def activate_policy(policy: Path, *, desk: Desk) -> None:
     """Let a certified policy decide from now on; it replaces the previous one.
 
     Parameters
@@ -165,22 +166,21 @@ def activate_policy(policy: Path, *, place: Place) -> None:
             f"There is no file {policy}. Hint: make it with "
             f"expertload evaluate FILE --target-accuracy 0.95 --save-policy {policy}"
         )
-    with open_desk(place) as desk:
-        from expertload.desk.intake.routing import read_policy
-        from expertload.desk.watch import policies
+    from expertload.desk.intake.routing import read_policy
+    from expertload.desk.watch import policies
 
-        document = policy.read_text(encoding="utf-8", errors="replace")
-        number = desk.write(policies.add_policy, document)
-        desk.write(policies.activate, number)
-        active = read_policy(document)
+    document = policy.read_text(encoding="utf-8", errors="replace")
+    number = desk.write(policies.add_policy, document)
+    desk.write(policies.activate, number)
+    active = read_policy(document)
     screen = console()
     screen.print(f"Policy {number} is active.", active.point.guarantee)
     if active.model is not None:
         screen.print(f"It decides only cases whose 'model' is '{one_line(active.model)}'.")
 
 
-@takes(place=DESK)
-def withdraw_policy(number: int, reason: Annotated[str, typer.Option()], *, place: Place) -> None:
+@takes(desk=EXISTING)
+def withdraw_policy(number: int, reason: Annotated[str, typer.Option()], *, desk: Desk) -> None:
     """End a policy for good; from now on, every case goes to experts.
 
     Parameters
@@ -190,25 +190,23 @@ def withdraw_policy(number: int, reason: Annotated[str, typer.Option()], *, plac
     reason
         The reason, stored with the policy.
     """
-    with existing_desk(place) as desk:
-        from expertload.desk.watch import policies
+    from expertload.desk.watch import policies
 
-        desk.write(policies.withdraw, number, reason=reason)
-        console().print(f"Policy {number} is withdrawn.")
+    desk.write(policies.withdraw, number, reason=reason)
+    console().print(f"Policy {number} is withdrawn.")
 
 
-@takes(place=DESK)
-def list_policies(*, place: Place) -> None:
+@takes(desk=EXISTING)
+def list_policies(*, desk: Desk) -> None:
     """List the policies: number, state, what is promised, and why it ended."""
-    with existing_desk(place) as desk:
-        from expertload.desk.intake.routing import read_policy
-        from expertload.desk.watch import policies
+    from expertload.desk.intake.routing import read_policy
+    from expertload.desk.watch import policies
 
-        for row in desk.read(policies.all_policies):
-            point = read_policy(row.document).point
-            reason = f"  {one_line(row.reason)}" if row.reason else ""
-            promise = f"accuracy {point.target_accuracy:g}, load {point.expert_load:.1%}"
-            console().print(f"{row.id}  {row.state}  {promise}{reason}", markup=False)
+    for row in desk.read(policies.all_policies):
+        point = read_policy(row.document).point
+        reason = f"  {one_line(row.reason)}" if row.reason else ""
+        promise = f"accuracy {point.target_accuracy:g}, load {point.expert_load:.1%}"
+        console().print(f"{row.id}  {row.state}  {promise}{reason}", markup=False)
 
 
 @takes(place=DESK)
@@ -236,12 +234,12 @@ def rules(changes: Annotated[list[str] | None, typer.Argument()] = None, *, plac
             console().print(f"{name} = {value}")
 
 
-@takes(place=DESK)
+@takes(desk=EXISTING)
 def erase(
     keys: Annotated[list[str] | None, typer.Argument()] = None,
     older_than: Annotated[int | None, typer.Option(min=0, show_default=False)] = None,
     *,
-    place: Place,
+    desk: Desk,
 ) -> None:
     """Erase what was sent of cases: bodies and probabilities. Decisions and digests stay.
 
@@ -252,19 +250,18 @@ def erase(
     older_than : DAYS
         Erase all cases received before.
     """
-    with existing_desk(place) as desk:
-        from expertload.desk.watch import policies
+    from expertload.desk.watch import policies
 
-        chosen = list(keys or ())
-        if older_than is not None:
-            moment = desk.clock() - older_than * 86_400_000_000
-            chosen += desk.read(policies.keys_before, moment)
-        n_erased = sum(desk.write(policies.erase, key) for key in chosen)
-        console().print(f"Erased {n_erased} cases. Backups made before still have them.")
+    chosen = list(keys or ())
+    if older_than is not None:
+        moment = desk.clock() - older_than * 86_400_000_000
+        chosen += desk.read(policies.keys_before, moment)
+    n_erased = sum(desk.write(policies.erase, key) for key in chosen)
+    console().print(f"Erased {n_erased} cases. Backups made before still have them.")
 
 
-@takes(place=DESK)
-def backup(target: Path, *, place: Place) -> None:
+@takes(desk=EXISTING)
+def backup(target: Path, *, desk: Desk) -> None:
     """Copy a desk while it runs; 'desk restore' reads the copy, on either database.
 
     Parameters
@@ -273,11 +270,10 @@ def backup(target: Path, *, place: Place) -> None:
         A new file, written completely or not at all.
     """
     check_output(target)
-    with existing_desk(place) as desk:
-        from expertload.desk.store.migrating import backup as copy
+    from expertload.desk.store.migrating import backup as copy
 
-        copy(desk.database, target)
-        console().print(f"Copied to {target}.")
+    copy(desk.database, target)
+    console().print(f"Copied to {target}.")
 
 
 @takes(place=DESK)
@@ -297,8 +293,8 @@ def restore(source: Path, *, place: Place) -> None:
         console().print(f"Restored from {source}.")
 
 
-@takes(place=DESK)
-def verify(head: str | None = None, chain_only: bool = False, *, place: Place) -> None:
+@takes(desk=EXISTING)
+def verify(head: str | None = None, chain_only: bool = False, *, desk: Desk) -> None:
     """Check that nobody has changed the chain of events or the tables.
 
     Parameters
@@ -308,10 +304,9 @@ def verify(head: str | None = None, chain_only: bool = False, *, place: Place) -
     chain_only
         Do not compare the tables with the events.
     """
-    with existing_desk(place) as desk:
-        from expertload.desk.trail import chain
+    from expertload.desk.trail import chain
 
-        verdict = desk.read(chain.verify, head=head, tables=not chain_only)
+    verdict = desk.read(chain.verify, head=head, tables=not chain_only)
     screen = console()
     screen.print(
         f"{verdict.n_events} events in {verdict.n_blocks} sealed blocks, "
@@ -324,13 +319,13 @@ def verify(head: str | None = None, chain_only: bool = False, *, place: Place) -
     screen.print("Nothing was changed.")
 
 
-@takes(place=DESK)
+@takes(desk=EXISTING)
 def export(
     out: Path,
     cases: Which = "all",
     purpose: Annotated[Purpose, typer.Option("--for")] = "evaluation",
     *,
-    place: Place,
+    desk: Desk,
 ) -> None:
     """Export the cases, one row each, as a data set for training, or with answers for other tools.
 
@@ -348,28 +343,27 @@ def export(
     """
     if purpose != "training":
         check_output(out)
-    with existing_desk(place) as desk:
-        if purpose == "training":
-            from expertload.desk.trail.training import export_for_training
+    if purpose == "training":
+        from expertload.desk.trail.training import export_for_training
 
-            manifest = export_for_training(desk, out)
-            console().print(f"{manifest['n_cases']} cases written to {out}. {manifest['note']}")
-            return
-        if purpose in ("label-studio", "argilla"):
-            from expertload.desk.trail.annotations import export_annotations
+        manifest = export_for_training(desk, out)
+        console().print(f"{manifest['n_cases']} cases written to {out}. {manifest['note']}")
+        return
+    if purpose in ("label-studio", "argilla"):
+        from expertload.desk.trail.annotations import export_annotations
 
-            n = export_annotations(desk, out, tool=purpose)
-            console().print(f"{n} cases written to {out}.")
-            return
-        from expertload.desk.trail.export import export as write
+        n = export_annotations(desk, out, tool=purpose)
+        console().print(f"{n} cases written to {out}.")
+        return
+    from expertload.desk.trail.export import export as write
 
-        which: Which = "readings" if purpose == "readers" else cases
-        n = write(desk, out, which=which)
-        console().print(f"{n} {'readings' if which == 'readings' else 'cases'} written to {out}.")
+    which: Which = "readings" if purpose == "readers" else cases
+    n = write(desk, out, which=which)
+    console().print(f"{n} {'readings' if which == 'readings' else 'cases'} written to {out}.")
 
 
-@takes(place=DESK)
-def dossier(out: Path, *, place: Place) -> None:
+@takes(desk=EXISTING)
+def dossier(out: Path, *, desk: Desk) -> None:
     """Write the oversight file: what the model may decide, what was promised, who watches it.
 
     Parameters
@@ -377,7 +371,6 @@ def dossier(out: Path, *, place: Place) -> None:
     out
         A new folder, written completely or not at all.
     """
-    with existing_desk(place) as desk:
-        from expertload.desk.pages.dossier import write_dossier
+    from expertload.desk.pages.dossier import write_dossier
 
-        console().print(f"Open {write_dossier(desk, out)}.")
+    console().print(f"Open {write_dossier(desk, out)}.")

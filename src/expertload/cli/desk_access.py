@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from expertload._names import Role
-from expertload.cli.desk import DESK, HERE, SERVED_AT, Place, existing_desk, open_desk
+from expertload.cli.desk import (
+    DESK,
+    EXISTING,
+    HERE,
+    OPEN,
+    SERVED_AT,
+    Place,
+    existing_desk,
+    open_desk,
+)
 from expertload.cli.options import takes
 from expertload.cli.screen import console, one_line
 
@@ -27,13 +36,13 @@ Site = Annotated[
 ]
 
 
-@takes(place=DESK)
+@takes(desk=OPEN)
 def add_token(
     name: str,
     role: Annotated[Role, typer.Option()],
     days: Annotated[int | None, typer.Option(min=1, max=36_500)] = None,
     *,
-    place: Place,
+    desk: Desk,
 ) -> None:
     """Make a bearer token; it is printed once, and only its digest is stored.
 
@@ -46,14 +55,13 @@ def add_token(
     days : N
         How long it is valid; else until it is revoked.
     """
-    with open_desk(place) as desk:
-        from expertload.desk.people import accounts
+    from expertload.desk.people import accounts
 
-        typer.echo(desk.write(accounts.add_token, name, role, days=days))
+    typer.echo(desk.write(accounts.add_token, name, role, days=days))
 
 
-@takes(place=DESK)
-def revoke_token(number: int, *, place: Place) -> None:
+@takes(desk=EXISTING)
+def revoke_token(number: int, *, desk: Desk) -> None:
     """Revoke a token: the next request with it is refused.
 
     Parameters
@@ -61,22 +69,20 @@ def revoke_token(number: int, *, place: Place) -> None:
     number
         Its number, which 'desk token list' shows.
     """
-    with existing_desk(place) as desk:
-        from expertload.desk.people import accounts
+    from expertload.desk.people import accounts
 
-        desk.write(accounts.revoke_token, number)
+    desk.write(accounts.revoke_token, number)
     console().print(f"Token {number} is revoked.")
 
 
-@takes(place=DESK)
-def list_tokens(*, place: Place) -> None:
+@takes(desk=EXISTING)
+def list_tokens(*, desk: Desk) -> None:
     """List the tokens: number, name, role, and whether it has ended."""
-    with existing_desk(place) as desk:
-        from expertload.desk.people import accounts
+    from expertload.desk.people import accounts
 
-        for row in desk.read(accounts.all_tokens):
-            ended = "" if row.revoked is None else "  ended"
-            console().print(f"{row.id}  {one_line(row.name)}  {row.role}{ended}", markup=False)
+    for row in desk.read(accounts.all_tokens):
+        ended = "" if row.revoked is None else "  ended"
+        console().print(f"{row.id}  {one_line(row.name)}  {row.role}{ended}", markup=False)
 
 
 # ------------------------------------------------------------------ people
@@ -109,32 +115,30 @@ def link_user(name: Name, address: Site = None, *, place: Place) -> None:
         _print_link(place, address, desk.write(sessions.make_link, _user(desk, name)))
 
 
-@takes(place=DESK)
-def disable_user(name: Name, *, place: Place) -> None:
+@takes(desk=EXISTING)
+def disable_user(name: Name, *, desk: Desk) -> None:
     """Disable a person's access; their work is kept."""
-    with existing_desk(place) as desk:
-        from expertload.desk.people import accounts
+    from expertload.desk.people import accounts
 
-        desk.write(accounts.disable_user, _user(desk, name))
-        console().print(f"{name} cannot sign in any more.")
+    desk.write(accounts.disable_user, _user(desk, name))
+    console().print(f"{name} cannot sign in any more.")
 
 
-@takes(place=DESK)
-def enable_user(name: Name, *, place: Place) -> None:
+@takes(desk=EXISTING)
+def enable_user(name: Name, *, desk: Desk) -> None:
     """Let a disabled person sign in again."""
-    with existing_desk(place) as desk:
-        from expertload.desk.people import accounts
+    from expertload.desk.people import accounts
 
-        desk.write(accounts.enable_user, _user(desk, name))
-        console().print(f"{name} can sign in again.")
+    desk.write(accounts.enable_user, _user(desk, name))
+    console().print(f"{name} can sign in again.")
 
 
-@takes(place=DESK)
+@takes(desk=EXISTING)
 def away_user(
     name: Name,
     until: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"])] = None,
     *,
-    place: Place,
+    desk: Desk,
 ) -> None:
     """Note until when a person is away; their access stays.
 
@@ -143,24 +147,22 @@ def away_user(
     until : DAY
         The last day, such as 2027-01-06; leave it out if they are back.
     """
-    with existing_desk(place) as desk:
-        from expertload.desk.people import accounts
+    from expertload.desk.people import accounts
 
-        moment = None if until is None else accounts.end_of(until)
-        desk.write(accounts.set_away, _user(desk, name), moment)
-        console().print(f"{name} is {'back' if until is None else f'away until {until:%Y-%m-%d}'}.")
+    moment = None if until is None else accounts.end_of(until)
+    desk.write(accounts.set_away, _user(desk, name), moment)
+    console().print(f"{name} is {'back' if until is None else f'away until {until:%Y-%m-%d}'}.")
 
 
-@takes(place=DESK)
-def list_users(*, place: Place) -> None:
+@takes(desk=EXISTING)
+def list_users(*, desk: Desk) -> None:
     """List the people: name, roles, and whether they are disabled or away."""
-    with existing_desk(place) as desk:
-        from expertload.desk.people import accounts
+    from expertload.desk.people import accounts
 
-        for person in desk.read(accounts.people_of):
-            state = "  disabled" if person.is_disabled else "  away" if person.away else ""
-            roles = ", ".join(sorted(person.roles)) or "no role"
-            console().print(f"{one_line(person.name)}  {roles}{state}", markup=False)
+    for person in desk.read(accounts.people_of):
+        state = "  disabled" if person.is_disabled else "  away" if person.away else ""
+        roles = ", ".join(sorted(person.roles)) or "no role"
+        console().print(f"{one_line(person.name)}  {roles}{state}", markup=False)
 
 
 def _user(desk: Desk, name: str) -> int:

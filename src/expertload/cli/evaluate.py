@@ -1,27 +1,40 @@
-"""`expertload evaluate FILE...`: evaluate files of predictions."""
+"""`expertload evaluate FILE...` and `expertload cascade SMALL LARGE`: files of predictions."""
 
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
+from expertload._format import percent
 from expertload._names import METHODS
-from expertload.cli.models import check_models, print_warnings, read_models
-from expertload.cli.options import COLUMNS, IDENTITY, OPENING, Names, takes
-from expertload.cli.outputs import AsJson, Report, check_output
-from expertload.cli.screen import console, true_text
+from expertload.cli.files import check_models, check_output, print_warnings, read_models
+from expertload.cli.options import (
+    COLUMNS,
+    IDENTITY,
+    OPENING,
+    AsJson,
+    Names,
+    Report,
+    numbers_in,
+    takes,
+)
+from expertload.cli.screen import console, one_line, table_of, true_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.console import Console
 
-    from expertload.cli.choose_confidence import SplitChoice
+    from expertload.cli.evaluation_text import SplitChoice
     from expertload.evaluation import Compared, Evaluation
     from expertload.io import ColumnNames, FileOptions, Identity, PredictionsTable
+    from expertload.operating_point import CertifiedCascade
 
     Models = dict[str, tuple[PredictionsTable, Evaluation]]
     Comparisons = tuple[dict[str, Compared], dict[str, str]]  # and why others were not compared
@@ -71,7 +84,8 @@ def evaluate(
     confidence_level : LEVEL
         Confidence level of the intervals and the guarantee.
     certify_groups
-        Certify a threshold for each group; --save-policy then saves all of them.
+        Certify a threshold for each group, or each --promise to each group; --save-policy then
+        saves all of them.
     promise : PROMISE
         Promise something about a class, with a threshold for each answer:
         'precision:malignant=0.98' (automatic answers that are right) or 'missed:malignant=0.02'
@@ -93,8 +107,6 @@ def evaluate(
         several models.
     """
     check_models(files, probabilities or [], identity.model)
-    if certify_groups and promise:
-        raise typer.BadParameter("--promise and --certify-groups cannot be combined yet.")
     _check_outputs(files, out, save_policy)
 
     read = read_models(files, name, columns, probabilities or [], identity, opening)
@@ -105,7 +117,7 @@ def evaluate(
         raise typer.BadParameter("--save-policy needs one model: a policy belongs to one model.")
     targets, choice = target_accuracy or [0.95], None
     if choose_confidence:
-        from expertload.cli.choose_confidence import choose_on_a_part
+        from expertload.cli.evaluation_text import choose_on_a_part
 
         choice = choose_on_a_part(tables, seed, targets[0], confidence_level)
         tables = dict.fromkeys(tables, choice.rest)
@@ -135,8 +147,6 @@ def _with_readers(
     tables: Mapping[str, PredictionsTable], readings: Path
 ) -> dict[str, PredictionsTable]:
     """Give each case the answer of one of its readers, drawn at random."""
-    from dataclasses import replace
-
     from expertload.io import read_readings
 
     read = read_readings(readings)
@@ -181,8 +191,7 @@ def _show(
         content = {**_to_dict(models, comparisons), **chosen}
         typer.echo(json.dumps(content, indent=2, allow_nan=False))
         return
-    from expertload.cli.choose_confidence import print_choice
-    from expertload.cli.evaluation_text import print_comparisons, print_evaluation
+    from expertload.cli.evaluation_text import print_choice, print_comparisons, print_evaluation
 
     screen = console()
     if choice is not None:
@@ -257,8 +266,6 @@ def _save_policy(models: Models, path: Path, *, is_named: bool) -> None:
 
 
 def _to_dict(models: Models, comparisons: Comparisons) -> dict[str, Any]:
-    from dataclasses import asdict
-
     from expertload import __version__
 
     first, (compared, apart) = next(iter(models)), comparisons
@@ -284,3 +291,141 @@ def _to_dict(models: Models, comparisons: Comparisons) -> dict[str, Any]:
         ],
         **({"not_compared": apart} if apart else {}),
     }
+
+
+# ------------------------------------------------------------------ two models in sequence
+
+
+@takes(
+    columns=COLUMNS.without("group", "weight"),
+    identity=IDENTITY.only("identifier", "cluster"),
+    opening=OPENING,
+)
+def cascade(
+    small: Path,
+    large: Path,
+    target_accuracy: float = 0.95,
+    handover: list[float] | None = None,
+    costs: str = "0,0,1",
+    confidence_level: float = 0.95,
+    name: Names = None,
+    as_json: AsJson = False,
+    *,
+    columns: ColumnNames,
+    identity: Identity,
+    opening: FileOptions,
+) -> None:
+    """Certify two models in sequence before a person: two thresholds, and one promise over both.
+
+    The small model decides cases at or above its threshold. Else the large model is asked, and
+    decides at or above its own. Else an expert does. Columns are found by name, as for `expertload
+    evaluate`.
+
+    Parameters
+    ----------
+    small : SMALL
+        Predictions of the model that is asked first, as for 'evaluate'.
+    large : LARGE
+        Predictions of the model that is asked next, about the same cases; matched by --id, or else
+        in the same order.
+    target_accuracy : ACCURACY
+        The accuracy to promise among all cases that either model decides.
+    handover : CONFIDENCE, default the target accuracy
+        Below this confidence the small model hands over to the large one; fixed without looking at
+        these labels. May be repeated: each is tested at its share of the level, and the cheapest is
+        taken.
+    costs : PRICES
+        The prices of asking the small model, the large model and an expert about one case.
+    confidence_level : LEVEL
+        The confidence level of the promise.
+    """
+    from expertload.io import match_cases
+    from expertload.operating_point import certify_cascade
+
+    names = replace(columns, group="none", weight="none")
+    read = read_models(
+        [small, large], name, names, [*filter(None, [names.probabilities])], identity, opening
+    )
+    tables = match_cases(read)
+    print_warnings(tables.values())
+    first, then = (table.cases for table in tables.values())
+    found = certify_cascade(
+        first,
+        then,
+        handover=handover or [target_accuracy],
+        target_accuracy=target_accuracy,
+        confidence_level=confidence_level,
+        costs=numbers_in(costs, "prices", "1,20,300"),
+    )
+    stages = _stages(found, [*tables])
+    if as_json:
+        files = [table.where for table in tables.values()]
+        typer.echo(json.dumps(_cascade_to_dict(found, files, stages), indent=2, allow_nan=False))
+    else:
+        _show_cascade(found, stages)
+
+
+def _stages(found: CertifiedCascade, names: list[str]) -> list[dict[str, Any]]:
+    """Return what each stage is asked and decides, as shares of all cases, and what that costs."""
+    total, load = found.point.n_cases, found.expert_load
+    points, asked = (found.small, found.large, None), (1.0, found.large_share, load)
+    return [
+        {
+            "name": name,
+            "threshold": point.threshold if point and point.threshold < math.inf else None,
+            "asked": share,
+            "decided": point.n_accepted / total if point else load,
+            "accuracy": point.accuracy if point else None,
+            "cost": price * share,
+        }
+        for name, point, share, price in zip(
+            [*names, "experts"], points, asked, found.costs, strict=True
+        )
+    ]
+
+
+def _cascade_to_dict(
+    found: CertifiedCascade, files: list[str], stages: list[dict[str, Any]]
+) -> dict[str, Any]:
+    from expertload import __version__
+
+    return {
+        "expertload": __version__,
+        "files": files,
+        "n_cases": int(found.point.n_cases),
+        "target_accuracy": found.point.target_accuracy,
+        "confidence_level": found.confidence_level,
+        "is_certified": found.is_certified,
+        "guarantee": found.guarantee,
+        "expert_load": found.expert_load,
+        "mean_cost": found.mean_cost,
+        "stages": stages,
+    }
+
+
+def _show_cascade(found: CertifiedCascade, stages: list[dict[str, Any]]) -> None:
+    from expertload.operating_point.point import digits
+
+    def row(stage: dict[str, Any]) -> list[str]:
+        threshold, right = stage["threshold"], stage["accuracy"]
+        return [
+            one_line(stage["name"]),
+            "" if threshold is None else digits(threshold),
+            percent(stage["asked"]),
+            percent(stage["decided"]),
+            "" if right is None else percent(right),
+            f"{stage['cost']:.4g}",
+        ]
+
+    headings = ["stage", "threshold", "asked", "decides", "right of these", "cost of a case"]
+    load, screen = found.expert_load, console()
+    screen.print(table_of(headings, map(row, stages)))
+    screen.print()
+    screen.print(
+        f"The models decide {percent(1 - load)} of {found.point.n_cases:.0f} cases and leave "
+        f"{percent(load)} to experts. A case costs {found.mean_cost:.4g} on average, and "
+        f"{found.costs[2]:.4g} if experts decide all.",
+        soft_wrap=True,
+    )
+    style = "green" if found.is_certified else "yellow"
+    screen.print(Text(found.guarantee, style=style), soft_wrap=True)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from expertload._names import CALIBRATOR_NAMES, Objective, Positive
-from expertload.cli.lab_train import AllowImport, DataDir, Device
-from expertload.cli.outputs import AsJson, Report, Rows, check_output
+from expertload.cli.files import check_output
+from expertload.cli.lab_train import ACCESS
+from expertload.cli.options import AsJson, Report, Rows, numbers_in, takes
 from expertload.cli.screen import console, rows_done, table_of
 from expertload.lab import Resize
 
@@ -36,6 +37,7 @@ Views = Annotated[
 ]
 
 
+@takes(access=ACCESS)
 def evaluate(
     runs: list[Path],
     calibrator: Annotated[
@@ -45,10 +47,9 @@ def evaluate(
     views: Views = None,
     out: Report = None,
     save_policy: Path | None = None,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    allow_import: AllowImport = None,
     as_json: AsJson = False,
+    *,
+    access: dict[str, Any],
 ) -> None:
     """Evaluate runs, before and after calibration on validation data.
 
@@ -66,7 +67,7 @@ def evaluate(
         Save the operating point certified on the test split, for 'expertload decide'; for several
         runs, the one of their ensemble.
     """
-    targets = None if at is None else _fractions(at)
+    targets = None if at is None else numbers_in(at, "accuracies", "0.9,0.95")
     if out is not None:
         check_output(out)
     if save_policy is not None:
@@ -75,9 +76,12 @@ def evaluate(
     from expertload.lab.results.evaluate import evaluate_runs
 
     models: Sequence[Path | FinishedRun] = runs
-    access = {"data_dir": data_dir, "allow": allow_import or (), "device": device}
     if views is not None:
-        models = _with_views(runs, views, console(stderr=as_json), **access)
+        from expertload.lab.results.ensembles import with_views
+
+        models = with_views(runs, views=views, **access)
+        for run in models:
+            console(stderr=as_json).print(f"{run.name}: {run.choice}", soft_wrap=True)
     evaluation = evaluate_runs(models, calibrator=calibrator, target_accuracies=targets, **access)
     if as_json:
         typer.echo(json.dumps(evaluation.to_dict(), indent=2))
@@ -85,18 +89,6 @@ def evaluate(
         console().print(_table(evaluation))
     if out is not None or save_policy is not None:
         _write_outputs(models, targets, evaluation.data, out, save_policy, console(stderr=as_json))
-
-
-def _with_views(
-    runs: list[Path], views: str, screen: Console, **access: Any
-) -> Sequence[FinishedRun]:
-    """Predict again with several views of each image, and print how many passes that takes."""
-    from expertload.lab.results.ensembles import with_views
-
-    viewed = with_views(runs, views=views, **access)
-    for run in viewed:
-        screen.print(f"{run.name}: {run.choice}", soft_wrap=True)
-    return viewed
 
 
 def _write_outputs(
@@ -120,15 +112,6 @@ def _write_outputs(
             f"The policy of {name} is in {policy}: expertload decide {policy} NEW_FILE",
             soft_wrap=True,
         )
-
-
-def _fractions(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is not a list of accuracies. Hint: write them as 0.9,0.95."
-        ) from None
 
 
 def _table(evaluation: RunEvaluation) -> Table:
@@ -166,13 +149,13 @@ def _cell(name: str, numbers: dict[str, float]) -> str:
     return f"{show(numbers[name])} ({low} to {high})"
 
 
+@takes(access=ACCESS)
 def ensemble(
     runs: list[Path],
     out: Path | None = None,
     views: Views = None,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    allow_import: AllowImport = None,
+    *,
+    access: dict[str, Any],
 ) -> None:
     """Combine several runs into one model, which averages their probabilities.
 
@@ -186,9 +169,9 @@ def ensemble(
     out : FOLDER, default next to the first run
         Folder of the ensemble.
     """
+    from expertload.ensembling import make_views
     from expertload.lab.results.ensembles import make_ensemble
 
-    access = {"data_dir": data_dir, "allow": allow_import or (), "device": device}
     made = make_ensemble(runs, out=out, views=views, **access)
     test = made.folder.read_json("results.json")["test"]
     said = console()
@@ -197,25 +180,19 @@ def ensemble(
         f"test: AUCOC {test['aucoc']:.4f}  accuracy {test['accuracy']:.4f}",
         soft_wrap=True,
     )
-    said.print(f"cost: {_passes(made)} passes for each image")
+    passes = sum(len(make_views(member.views)) for member in made.members)
+    said.print(f"cost: {passes} passes for each image")
     said.print(f"folder: {made.folder.path}", soft_wrap=True)
 
 
-def _passes(run: FinishedRun) -> int:
-    """Return the number of passes through a network for each image."""
-    from expertload.ensembling import make_views
-
-    return sum(len(make_views(member.views)) for member in run.members)
-
-
+@takes(access=ACCESS)
 def predict(
     runs: list[Path],
     data: Annotated[str, typer.Option()],
     out: Rows = None,
     batch_size: Annotated[int, typer.Option(min=1)] = 512,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    allow_import: AllowImport = None,
+    *,
+    access: dict[str, Any],
 ) -> None:
     """Write the probabilities of new images, for 'expertload decide'.
 
@@ -242,15 +219,14 @@ def predict(
             data,
             sys.stdout if out is None else out,
             batch_size=batch_size,
-            data_dir=data_dir,
-            allow=allow_import or (),
-            device=device,
             progress=None if out is None and sys.stdout.isatty() else progress,
+            **access,
         )
     if out is not None:
         console().print(f"{count:,} images: {out}", soft_wrap=True)
 
 
+@takes(access=ACCESS)
 def ood(
     run: Path,
     against: Annotated[str, typer.Option()],
@@ -260,10 +236,9 @@ def ood(
     positive: Positive = "outlier",
     resize: Resize = "bilinear",
     max_images: Annotated[int | None, typer.Option(min=1)] = None,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    allow_import: AllowImport = None,
     as_json: AsJson = False,
+    *,
+    access: dict[str, Any],
 ) -> None:
     """Measure how well confidences separate outliers from the run's own test images.
 
@@ -304,9 +279,7 @@ def ood(
         resize=resize,
         max_images=max_images,
         save=True,
-        data_dir=data_dir,
-        allow=allow_import or (),
-        device=device,
+        **access,
     )
     if as_json:
         typer.echo(json.dumps(evaluation.to_dict(), indent=2))

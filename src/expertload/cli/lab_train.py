@@ -2,70 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
-from expertload.cli.screen import console
+from expertload.cli.options import OptionGroup, takes
+from expertload.cli.screen import console, table_of
 
 if TYPE_CHECKING:
     from expertload.lab.runs.recipe import LossConfig, Recipe, RunConfig
     from expertload.lab.sweeps.launch import Launcher
 
 
-AllowImport = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow-import",
-        metavar="MODULE:NAME",
-        help="Allow importing this network or loss, named in the run's folder. May be repeated.",
-    ),
-]
+def _access(
+    data_dir: Path | None = None, device: str = "auto", allow_import: list[str] | None = None
+) -> dict[str, Any]:
+    """Say where data and networks are used.
 
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--data-dir",
-        metavar="FOLDER",
-        help="Folder of the data files; by default $EXPERTLOAD_DATA or the user's cache.",
-    ),
-]
-Device = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help="Where networks predict: cpu, cuda, cuda:1, mps; auto is a GPU if there is one.",
-    ),
-]
-RunFolders = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Folder for the run folders.", show_default="runs/RECIPE"),
-]
+    Parameters
+    ----------
+    data_dir : FOLDER
+        Folder of the data files; by default $EXPERTLOAD_DATA or the user's cache.
+    device : NAME
+        Where networks predict: cpu, cuda, cuda:1, mps; auto is a GPU if there is one.
+    allow_import : MODULE:NAME
+        Allow importing this network or loss, named in the run's folder. May be repeated.
+    """
+    return {"data_dir": data_dir, "device": device, "allow": allow_import or ()}
 
 
-def list_data(data_dir: DataDir = None) -> None:
+def _training(
+    settings: Annotated[list[str] | None, typer.Option("--set")] = None,
+    out: Path | None = None,
+    devices: Annotated[int, typer.Option(min=1)] = 1,
+    nodes: Annotated[int, typer.Option(min=1)] = 1,
+    accelerator: str = "auto",
+) -> dict[str, Any]:
+    """Say how to train.
+
+    Parameters
+    ----------
+    settings : KEY=VALUE
+        Change a setting of the recipe: training.epochs=2. May be repeated.
+    out : FOLDER, default runs/RECIPE
+        Folder for the run folders.
+    devices
+        Processes, or GPUs, on each machine.
+    nodes
+        Number of machines.
+    accelerator : NAME
+        Where to train: cpu, gpu, mps or auto.
+    """
+    on = {"accelerator": accelerator, "devices": devices, "nodes": nodes}
+    return {"settings": settings or [], "out": out, "on": on}
+
+
+ACCESS = OptionGroup(_access, _access)
+TRAINING = OptionGroup(_training, _training)
+
+
+@takes(access=ACCESS.only("data_dir"))
+def list_data(*, access: dict[str, Any]) -> None:
     """List the data sets, and which of them are on this machine."""
-    from rich.table import Table
-    from rich.text import Text
-
     from expertload.lab.data import describe_datasets
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("name", "here", "what it is"):
-        table.add_column(heading, no_wrap=heading == "name")
-    for info in describe_datasets(data_dir=data_dir):
-        here = Text("yes", style="green") if info.present else "no"
-        table.add_row(info.usage, here, info.summary)
+    found = describe_datasets(data_dir=access["data_dir"])
+    rows = [(each.usage, "yes" if each.present else "no", Text(each.summary)) for each in found]
     out = console()
-    out.print(table)
+    out.print(table_of(["name", "here", "what it is"], rows, left=True))
     out.print("\nTo get one: expertload lab data fetch NAME", style="dim")
 
 
-def fetch_data(
-    name: str,
-    data_dir: DataDir = None,
-) -> None:
+@takes(access=ACCESS.only("data_dir"))
+def fetch_data(name: str, *, access: dict[str, Any]) -> None:
     """Download a data set from its official address.
 
     Parameters
@@ -75,7 +87,7 @@ def fetch_data(
     """
     from expertload.lab.data import fetch_dataset
 
-    folder = fetch_dataset(name, data_dir=data_dir, progress=True)
+    folder = fetch_dataset(name, data_dir=access["data_dir"], progress=True)
     console().print(f"{name} is in {folder}")
 
 
@@ -95,44 +107,18 @@ def recipes(name: Annotated[str | None, typer.Argument()] = None) -> None:
     if name is not None:
         typer.echo(read_recipe_text(name), nl=False)
         return
-
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("recipe", no_wrap=True)
-    table.add_column("what it is")
-    for recipe, what in sorted(describe_recipes().items()):
-        table.add_row(recipe, Text(what))
-    console().print(table)
+    rows = [(recipe, Text(what)) for recipe, what in sorted(describe_recipes().items())]
+    console().print(table_of(["recipe", "what it is"], rows, left=True))
 
 
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Change a setting of the recipe: training.epochs=2. May be repeated.",
-    ),
-]
-Devices = Annotated[int, typer.Option(min=1, help="Processes, or GPUs, on each machine.")]
-Nodes = Annotated[int, typer.Option(min=1, help="Number of machines.")]
-Accelerator = Annotated[
-    str, typer.Option(metavar="NAME", help="Where to train: cpu, gpu, mps or auto.")
-]
-
-
+@takes(training=TRAINING, access=ACCESS.without("device"))
 def train(
     recipe: str,
     loss: str | None = None,
     seed: Annotated[int | None, typer.Option(min=0)] = None,
-    settings: Settings = None,
-    out: RunFolders = None,
-    data_dir: DataDir = None,
-    devices: Devices = 1,
-    nodes: Nodes = 1,
-    accelerator: Accelerator = "auto",
-    allow_import: AllowImport = None,
+    *,
+    training: dict[str, Any],
+    access: dict[str, Any],
 ) -> None:
     """Train one run. Run the same command again to continue a stopped run.
 
@@ -149,7 +135,8 @@ def train(
         The seed of weights, order and augmentation.
     """
     # Lightning and torch take seconds to import, so errors that need neither are found first.
-    config, folder = _run(recipe, loss, seed, settings or [], out, allow_import or [])
+    settings = training["settings"]
+    config, folder = _run(recipe, loss, seed, settings, training["out"], access["allow"])
 
     from expertload.lab.runs.folder import RunFolder
     from expertload.lab.training.loop import train as train_run
@@ -159,12 +146,10 @@ def train(
     train_run(
         config,
         folder,
-        data_dir=data_dir,
-        accelerator=accelerator,
-        devices=devices,
-        nodes=nodes,
+        data_dir=access["data_dir"],
         reporter=Reporter(console(), folder=folder),
         changed=changed,
+        **training["on"],
     )
 
 
@@ -174,7 +159,7 @@ def _run(
     seed: int | None,
     settings: list[str],
     out: Path | None,
-    allow_import: list[str],
+    allow_import: Sequence[str],
 ) -> tuple[RunConfig, Path]:
     """Return the requested configuration and its folder."""
     from expertload.lab.runs.recipe import load_recipe
@@ -228,20 +213,18 @@ def _numbers(text: str) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
+@takes(training=TRAINING, access=ACCESS.only("data_dir"))
 def sweep(
     recipe: str,
     losses: str | None = None,
     seeds: str = "0-4",
     tuning_seeds: str | None = None,
     jobs: Annotated[int, typer.Option(min=1)] = 1,
-    settings: Settings = None,
-    out: RunFolders = None,
-    data_dir: DataDir = None,
-    devices: Devices = 1,
-    nodes: Nodes = 1,
-    accelerator: Accelerator = "auto",
     slurm: bool = False,
     job_settings: Annotated[list[str] | None, typer.Option("--job")] = None,
+    *,
+    training: dict[str, Any],
+    access: dict[str, Any],
 ) -> None:
     """Train a grid of losses and seeds. Run the same command again to continue a stopped sweep.
 
@@ -267,11 +250,12 @@ def sweep(
     """
     from expertload.lab.runs.recipe import load_recipe
 
-    loaded = load_recipe(recipe, settings=settings or [])
+    settings, data_dir = training["settings"], access["data_dir"]
+    loaded = load_recipe(recipe, settings=settings)
     names = [n.strip() for n in losses.split(",")] if losses else list(loaded.losses)
     all_seeds = _numbers(seeds)
     tuning = _numbers(tuning_seeds) if tuning_seeds else None
-    folder = out or Path("runs") / loaded.name
+    folder = training["out"] or Path("runs") / loaded.name
 
     from expertload.lab.runs.origin import load_run_data
     from expertload.lab.sweeps.sweep import Observer, Sweep, print_report
@@ -281,9 +265,8 @@ def sweep(
     grid = Sweep(
         loaded, folder, losses=names, seeds=all_seeds, tuning_seeds=tuning, dataset=dataset
     )
-    options: dict[str, Any] = {"data_dir": data_dir and str(data_dir.resolve())}
-    options |= {"accelerator": accelerator, "devices": devices, "nodes": nodes}
-    options |= {"allow": grid.imports(), "changed": settings or []}
+    options = {"data_dir": data_dir and str(data_dir.resolve()), **training["on"]}
+    options |= {"allow": grid.imports(), "changed": settings}
     launcher = _launcher(folder, jobs, slurm, job_settings or [], options)
     screen = console()
     report = grid.run(launcher, jobs=jobs, observer=Observer(screen))

@@ -5,14 +5,24 @@ from __future__ import annotations
 import json
 import math
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from expertload.cli.options import OPENING, OptionGroup, Policy, Text, load_policy, takes
-from expertload.cli.outputs import AsJson, Rows, check_output, check_picture, save_picture
+from expertload.cli.files import check_output, check_picture, save_picture
+from expertload.cli.options import (
+    OPENING,
+    AsJson,
+    OptionGroup,
+    Policy,
+    Rows,
+    Text,
+    load_policy,
+    takes,
+)
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
@@ -108,21 +118,23 @@ def monitor(
     if state is not None:
         check_output(state, others=[policy, file])
 
+    from expertload._files import explained_write_errors, one_at_a_time
     from expertload.io import check_not_sorted, read_audits
     from expertload.monitoring import AccuracyMonitor
     from expertload.operating_point import CertifiedGroups
 
-    options: dict[str, Any] = {
-        "least_inclusion_probability": least_inclusion_probability,
-        "blocks": blocks,
-        "order": order or "decision",
-    }
     promised = load_policy(policy)
     watches = _watches(promised, promise)
     if len(watches) > 1 and (state or out):
         raise typer.BadParameter("--state and --out are for one promise: name it with --promise.")
     monitors = [
-        AccuracyMonitor.from_policy(promised, promise=str(about) if about else promise, **options)
+        AccuracyMonitor.from_policy(
+            promised,
+            promise=str(about) if about else promise,
+            least_inclusion_probability=least_inclusion_probability,
+            blocks=blocks,
+            order=order or "decision",
+        )
         for about in watches
     ]
     audits = read_audits(file, names=columns, options=opening, with_delegated=watches != [None])
@@ -131,21 +143,24 @@ def monitor(
         own = audits if about is None else audits.about(about)
         if order is None and own.decided_at is None:
             check_not_sorted(own)
-        with _alone(state):
+        # Alone: the new audits of another run at the same time would be lost.
+        with nullcontext() if state is None else one_at_a_time(state):
             watched = _continued(fresh, state, policy)
             n_new = _count(watched, own, keep=state is not None)
             if state is not None:
-                _save(watched, state)
+                with explained_write_errors(state):
+                    watched.save(state)
         results.append((about, watched, own, n_new))
     if out is not None:
-        _draw(watched, out)
+        from expertload.display import EvidenceDisplay
+
+        save_picture(lambda: EvidenceDisplay.from_monitor(watched), out)
     _say(results, as_json=as_json)
     if not as_json:
         together = f"{TOGETHER} " if isinstance(promised, CertifiedGroups) else ""
         console().print(f"{together}{DRAWN}", style="dim")
     if out is not None:
-        said = console(stderr=as_json)
-        said.print(f"The plot is in {out}.", soft_wrap=True)
+        console(stderr=as_json).print(f"The plot is in {out}.", soft_wrap=True)
     if any(watched.state == "refuted" for _, watched, *_ in results):
         raise typer.Exit(REFUTED)
 
@@ -177,13 +192,6 @@ def _continued(fresh: AccuracyMonitor, state: Path | None, policy: Path) -> Accu
     return fresh.merge(earlier)
 
 
-def _alone(state: Path | None) -> AbstractContextManager[None]:
-    """Keep other runs from the file of audits, whose new ones would be lost."""
-    from expertload._files import one_at_a_time
-
-    return nullcontext() if state is None else one_at_a_time(state)
-
-
 def _count(watched: AccuracyMonitor, audits: AuditTable, *, keep: bool) -> int:
     """Count the new audits, and return their number."""
     from expertload.exceptions import FileFormatError
@@ -202,39 +210,22 @@ def _count(watched: AccuracyMonitor, audits: AuditTable, *, keep: bool) -> int:
         keys = [saved.get(key, key) for key in keys]
         rows = [row for row in rows if not _is_known(known, keys[row], audits.correct[row])]
     if rows:
-        watched.update(
-            audits.correct[rows],
-            inclusion_probability=_rows(audits.inclusion_probability, rows),
-            decided_at=_rows(audits.decided_at, rows),
-            key=_rows(keys, rows),
-        )
+        columns = {
+            "inclusion_probability": audits.inclusion_probability,
+            "decided_at": audits.decided_at,
+            "key": keys,
+        }
+        taken = {
+            name: None if values is None else [values[row] for row in rows]
+            for name, values in columns.items()
+        }
+        watched.update(audits.correct[rows], **taken)
     return len(rows)
 
 
 def _is_known(known: dict[str | int, float | None], key: str | int, grade: float) -> bool:
     """Whether a row was counted before with the same label, or is still open."""
     return key in known and (math.isnan(grade) or known[key] == grade)
-
-
-def _rows(column: Any, rows: Any) -> Any:
-    if column is None:
-        return None
-    return [column[row] for row in rows] if isinstance(column, list) else column[rows]
-
-
-def _save(watched: AccuracyMonitor, state: Path) -> None:
-    from expertload._files import explained_write_errors
-
-    with explained_write_errors(state):
-        watched.save(state)
-
-
-def _draw(watched: AccuracyMonitor, out: Path) -> None:
-    from expertload._check import require_extra
-    from expertload.display import EvidenceDisplay
-
-    require_extra("matplotlib", "plot", "The figure").use("Agg")  # draws without a display
-    save_picture(EvidenceDisplay.from_monitor(watched).figure_, out)
 
 
 def _say(results: list[Watched], *, as_json: bool) -> None:
@@ -259,8 +250,6 @@ def _say(results: list[Watched], *, as_json: bool) -> None:
 def _to_dict(
     about: ClassPromise | None, watched: AccuracyMonitor, audits: AuditTable, n_new: int
 ) -> dict[str, Any]:
-    from dataclasses import asdict
-
     from expertload import __version__
 
     return {

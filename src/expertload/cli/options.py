@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 import typer
 
 if TYPE_CHECKING:
-    from expertload.operating_point import CertifiedClasses, CertifiedGroups, OperatingPoint
+    from expertload.operating_point.storage import Saved
 
 EXPLAINED = "\n\nParameters\n----------\n"
 ENTRY = re.compile(r"(\w+)(?: : (.+?))?(?:, default (.+))?")
@@ -79,17 +80,22 @@ class OptionGroup:
 
 
 def takes(**groups: OptionGroup) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of some groups; it is called with an object for each group."""
+    """Give a command the options of some groups; it is called with an object for each group.
+
+    An object that can be opened, such as a desk, is closed when the command ends.
+    """
 
     def decorate(run: Callable[..., None]) -> Callable[..., None]:
         shared = {name: group.parameters for name, group in groups.items()}
 
         @wraps(run)
         def command(**given: Any) -> None:
-            for name, options in shared.items():
-                values = {each.name: given.pop(each.name) for each in options}
-                given[name] = groups[name].make(**values)
-            run(**given)
+            with ExitStack() as opened:
+                for name, options in shared.items():
+                    made = groups[name].make(**{o.name: given.pop(o.name) for o in options})
+                    is_open = isinstance(made, AbstractContextManager)
+                    given[name] = opened.enter_context(made) if is_open else made
+                run(**given)
 
         every = [
             *_parameters(run, tuple(groups)),
@@ -244,12 +250,39 @@ Names = Annotated[
         show_default="FILE",
     ),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Report = Annotated[Path | None, typer.Option(metavar="REPORT.html", help="Write a report.")]
+Rows = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A .csv, .jsonl or .parquet file, written completely or not at all.",
+        show_default="CSV to standard output",
+    ),
+]
 Policy = Annotated[
     Path, typer.Argument(help="A policy saved by 'expertload evaluate --save-policy'.")
 ]
 
 
-def load_policy(path: Path) -> OperatingPoint | CertifiedGroups | CertifiedClasses:
+def numbers_in(text: str, what: str, example: str) -> list[float]:
+    """Read numbers separated by commas.
+
+    Examples
+    --------
+    >>> from expertload.cli.options import numbers_in
+    >>> numbers_in("0.9,0.95", "accuracies", "0.9,0.95")
+    [0.9, 0.95]
+    """
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not a list of {what}. Hint: write them as {example}."
+        ) from None
+
+
+def load_policy(path: Path) -> Saved:
     """Read a policy; if the file does not exist, explain how to make one.
 
     Examples

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from expertload.cli.models import check_models, print_warnings, read_models
+from expertload.cli.files import (
+    check_models,
+    check_picture,
+    print_warnings,
+    read_models,
+    save_picture,
+)
 from expertload.cli.options import COLUMNS, IDENTITY, OPENING, Names, takes
-from expertload.cli.outputs import check_picture, save_picture
 from expertload.cli.screen import console, one_line, true_text
 
 if TYPE_CHECKING:
@@ -66,40 +71,28 @@ def plot(
         for each, table in tables.items()
     }
     print_warnings(tables.values())
-    drawn: COCComparisonDisplay | TeamDisplay
-    if identity.expert is None:
-        drawn = _draw(found, title, mark=target_accuracy is not None)
-    else:
-        drawn = _draw_team(found, title)
-    save_picture(drawn.figure_, out)
+    mark = target_accuracy is not None
+    save_picture(lambda: _drawn(found, title, is_team=identity.expert is not None, mark=mark), out)
     said = console()
     for table in tables.values():
         said.print(one_line(f"{table.where}: {table.used}"), style="dim", soft_wrap=True)
     said.print(f"The plot is in {out}.", soft_wrap=True)
 
 
-def _draw_team(found: dict[str, Evaluation], title: str | None) -> TeamDisplay:
-    from expertload._check import require_extra
-    from expertload.display import TeamDisplay
-
-    (team,) = [each.team for each in found.values()]
-    if team is None:
-        raise typer.BadParameter("--expert needs the probabilities of the model.")
-    require_extra("matplotlib", "plot", "expertload plot").use("Agg")  # draws without a display
-    drawn = TeamDisplay(team.curve, combined=team.combined_curve).plot()
-    if title is not None:
-        drawn.ax_.set_title(true_text(title), loc="left", parse_math=False)
-    return drawn
-
-
-def _draw(found: dict[str, Evaluation], title: str | None, *, mark: bool) -> COCComparisonDisplay:
-    from expertload._check import require_extra
-    from expertload.display import COCComparisonDisplay, COCDisplay
+def _drawn(
+    found: dict[str, Evaluation], title: str | None, *, is_team: bool, mark: bool
+) -> COCComparisonDisplay | TeamDisplay:
+    from expertload.display import COCComparisonDisplay, COCDisplay, TeamDisplay
     from expertload.operating_point import choose
 
-    require_extra("matplotlib", "plot", "expertload plot").use("Agg")  # draws without a display
-    drawn = COCComparisonDisplay(
-        {
+    drawn: COCComparisonDisplay | TeamDisplay
+    if is_team:
+        (team,) = [each.team for each in found.values()]
+        if team is None:
+            raise typer.BadParameter("--expert needs the probabilities of the model.")
+        drawn = TeamDisplay(team.curve, combined=team.combined_curve).plot()
+    else:
+        curves = {
             name: COCDisplay(
                 expert_load=each.curve.expert_load,
                 accuracy=each.curve.accuracy,
@@ -109,11 +102,10 @@ def _draw(found: dict[str, Evaluation], title: str | None, *, mark: bool) -> COC
             )
             for name, each in found.items()
         }
-    ).plot()
-    if mark:
+        drawn = COCComparisonDisplay(curves).plot()
         for name, each in found.items():
-            point = choose(each.cases, target_accuracy=each.target_accuracy)
-            drawn.displays[name].mark(point)
+            if mark:
+                curves[name].mark(choose(each.cases, target_accuracy=each.target_accuracy))
     if title is not None:
         drawn.ax_.set_title(true_text(title), loc="left", parse_math=False)
     return drawn

@@ -8,9 +8,10 @@ console made here prints visible symbols instead, so that such characters never 
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,15 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def table_of(
-    headings: Sequence[str], rows: Iterable[Sequence[RenderableType]], *, title: str | None = None
+    headings: Sequence[str],
+    rows: Iterable[Sequence[RenderableType]],
+    *,
+    title: str | None = None,
+    left: bool = False,
 ) -> Table:
     """Return a table without lines: names on the left, and numbers on the right.
+
+    With `left`, all columns hold words, on the left.
 
     Examples
     --------
@@ -114,10 +121,30 @@ def table_of(
     made = Table(box=None, pad_edge=False, header_style="dim", title=title, title_justify="left")
     made.add_column(headings[0], no_wrap=True)
     for heading in headings[1:]:
-        made.add_column(heading, justify="right" if heading else "left")
+        made.add_column(heading, justify="right" if heading and not left else "left")
     for row in rows:
         made.add_row(*row)
     return made
+
+
+def give_up_standard_output(error: OSError) -> str:
+    """Return a sentence about why standard output failed, and discard the rest of the output.
+
+    Otherwise Python would write its buffers at exit, and fail again.
+
+    Examples
+    --------
+    >>> from expertload.cli.screen import give_up_standard_output
+    >>> give_up_standard_output(OSError(28, "No space left on device"))
+    'Standard output could not be written completely: No space left on device.'
+    """
+    with suppress(OSError, ValueError, AttributeError):
+        if sys.__stdout__ is not None and sys.stdout is sys.__stdout__:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.__stdout__.fileno())
+            os.close(nowhere)
+    why = (error.strerror or str(error)).rstrip(".")
+    return f"Standard output could not be written completely: {why}."
 
 
 def complain(sentence: str, *, style: str = "red") -> None:

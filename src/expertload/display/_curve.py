@@ -20,19 +20,7 @@ import numpy as np
 from expertload._check import check_same_length, check_unit_interval, message
 from expertload._format import percent
 from expertload._typing import FloatArray, IntArray
-from expertload.display._draw import (
-    GREEN,
-    GUIDE,
-    GUIDE_LINE,
-    add_legend,
-    is_named,
-    label_point,
-    line_style,
-    name_line,
-    percent_axis,
-    quiet,
-    settle_legend,
-)
+from expertload.display import _draw
 from expertload.exceptions import ParameterError
 from expertload.operating_point import CertifiedPoint
 from expertload.significance import COCBand
@@ -133,7 +121,7 @@ LOAD_THAT_SETS_THE_SCALE = 0.9
 
 def next_style(ax: Axes) -> dict[str, Any]:
     """Return the line style of the next curve on these axes."""
-    return {"linewidth": 1.8, **line_style(len(_curves(ax)))}
+    return {"linewidth": 1.8, **_draw.line_style(len(_curves(ax)))}
 
 
 def zoom(ax: Axes, load: FloatArray, accuracy: FloatArray, band: COCBand | None) -> None:
@@ -169,7 +157,7 @@ def draw_line(
 ) -> Line2D:
     """Draw a curve, with its true shape between points."""
     (line,) = ax.plot(*along_curve(load, accuracy), gid=CURVE, **style)
-    return name_line(line, label)
+    return _draw.name_line(line, label)
 
 
 def draw_band(
@@ -190,10 +178,9 @@ def draw_band(
 def finish(ax: Axes, legend_title: str | None) -> None:
     """Label the axes."""
     ax.set(xlabel="Expert load (share of cases delegated)", ylabel="Accuracy among the accepted")
-    percent_axis(ax, "x", "y")
-    quiet(ax)
-    if any(is_named(line) for line in _curves(ax)):
-        add_legend(ax, legend_title)
+    _draw.quiet(ax, "x", "y")
+    if any(_draw.is_named(line) for line in _curves(ax)):
+        _draw.add_legend(ax, legend_title)
 
 
 def _curves(ax: Axes) -> list[Line2D]:
@@ -220,9 +207,9 @@ def mark_operating_point(
         show_down_to(ax, accuracy)
         text = f"{percent(accuracy)} accuracy at {percent(load)} load"
         marks = draw_marks(ax, (load, accuracy), colour, label or text)
-    if not settle_legend(ax):
+    if not _draw.settle_legend(ax):
         make_room_below(ax)
-        settle_legend(ax)
+        _draw.settle_legend(ax)
     return marks
 
 
@@ -235,12 +222,14 @@ def draw_marks(
     """
     x, y = point
     transform = ax.get_xaxis_transform() if on_axis else ax.transData
-    (guide,) = ax.plot([0, x, x], [y, y, 0], color=GUIDE, gid=GUIDE_LINE, transform=transform)
+    (guide,) = ax.plot(
+        [0, x, x], [y, y, 0], color=_draw.GUIDE, gid=_draw.GUIDE_LINE, transform=transform
+    )
     guide.set(linewidth=0.9, linestyle=(0, (4, 3)), zorder=1.5)
     (dot,) = ax.plot(x, y, marker="o", color=colour, transform=transform)
     dot.set(markersize=7, markerfacecolor="white" if on_axis else colour, zorder=4)
     dot.set_clip_on(False)  # a dot on the edge must not be cut in half
-    return PointMarks(dot, guide, label_point(ax, text, point, transform))
+    return PointMarks(dot, guide, _draw.label_point(ax, text, point, transform))
 
 
 ANY_HERE = "certified: any threshold here keeps the promise"
@@ -257,10 +246,10 @@ def draw_certified(ax: Axes, point: OperatingPoint) -> Line2D | None:
         return None
     is_continuous = point.passed.is_continuous
     text = ANY_HERE if is_continuous else AT_DOTS
-    is_named = any(line.get_label() == text for line in ax.lines)
+    again = any(line.get_label() == text for line in ax.lines)
     load, accuracy = _with_gaps(point)
-    (line,) = ax.plot(load, accuracy, color=GREEN, gid=GUIDE_LINE, alpha=0.45)
-    line.set(zorder=1.8, label="_" if is_named else text)
+    (line,) = ax.plot(load, accuracy, color=_draw.GREEN, gid=_draw.GUIDE_LINE, alpha=0.45)
+    line.set(zorder=1.8, label="_" if again else text)
     line.set(linewidth=WIDTH if is_continuous else 0, solid_capstyle="butt")
     alone = _alone(load) if is_continuous else np.arange(len(load))
     if len(alone):  # a line of one point would be invisible

@@ -7,11 +7,14 @@ set on the given axes; matplotlib's global settings are never changed.
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from expertload._answers import cases_of
 from expertload._check import message, require_extra
+from expertload._typing import ArrayLike
+from expertload.cases import Cases
 from expertload.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -60,6 +63,111 @@ def _check_axes(ax: Any, *, most: int) -> list[Any]:
     return given
 
 
+class Drawn:
+    """What all displays have once they are drawn."""
+
+    ax_: Axes
+    figure_: Figure
+
+    def _draw_on(self, ax: Axes) -> None:
+        self.ax_, self.figure_ = ax, figure_of(ax)
+
+
+class OfPredictions(Drawn):
+    """A display of one model, which `from_cases` computes and draws."""
+
+    takes_confidence: ClassVar[bool] = True
+    from_cases: ClassVar[Any]
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        confidence: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        **options: Any,
+    ) -> Self:
+        """Compute the numbers of a classifier and draw them.
+
+        Parameters
+        ----------
+        y_true, y_proba, confidence, sample_weight, labels
+            As in `expertload.coc_curve`; a reliability diagram is about the top probability, and
+            takes no other confidence.
+        **options
+            Options of `from_cases`.
+
+        Returns
+        -------
+        display
+            The display, drawn.
+
+        Examples
+        --------
+        >>> from expertload.display import COCDisplay
+        >>> y_true = [0, 1, 1, 0]
+        >>> y_proba = [[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.8, 0.2]]
+        >>> display = COCDisplay.from_predictions(y_true, y_proba, name="toy")
+        >>> display.line_.get_label()
+        'toy: AUCOC 0.966 [0.027, 1.000]'
+        """
+        cls._check_confidence(confidence)
+        rows = {"confidence": confidence, "sample_weight": sample_weight, "labels": labels}
+        made: Self = cls.from_cases(Cases.from_predictions(y_true, y_proba, **rows), **options)
+        return made
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        confidence: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        **options: Any,
+    ) -> Self:
+        """Compute the numbers of a fitted classifier and draw them.
+
+        Parameters
+        ----------
+        estimator : object
+            Anything with ``predict_proba`` and ``classes_``, such as a scikit-learn classifier.
+        X : array-like
+            What the estimator predicts from.
+        y : array-like of shape (n_cases,)
+            True labels; labels that the estimator does not know count as errors.
+        confidence : array-like of shape (n_cases,), optional
+            The confidence that ranks cases, as in `from_predictions`; the top probability by
+            default.
+        sample_weight : array-like of shape (n_cases,), optional
+            How much each case counts.
+        name : str, optional
+            The name for the legend, that of the estimator's class by default.
+        **options
+            Options of `from_cases`.
+
+        Returns
+        -------
+        display
+            The display, drawn.
+        """
+        cls._check_confidence(confidence)
+        cases = cases_of(estimator, X, y, confidence=confidence, sample_weight=sample_weight)
+        name = type(estimator).__name__ if name is None else name
+        made: Self = cls.from_cases(cases, name=name, **options)
+        return made
+
+    @classmethod
+    def _check_confidence(cls, confidence: ArrayLike | None) -> None:
+        if confidence is not None and not cls.takes_confidence:
+            raise TypeError(f"{cls.__name__} takes no confidence: it is about the top probability.")
+
+
 BLUE, VERMILION, GREEN = "#0072B2", "#D55E00", "#009E73"
 PALETTE = (BLUE, VERMILION, GREEN, "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 INK, GUIDE, GRID = "#333333", "#767676", "#E3E3E3"
@@ -74,24 +182,20 @@ def line_style(index: int) -> dict[str, Any]:
     return {"color": PALETTE[index % len(PALETTE)], "linestyle": dashes}
 
 
-def percent_axis(ax: Axes, *which: Literal["x", "y"]) -> None:
-    """Label the ticks of an axis in percent."""
-    ticker = require_extra("matplotlib.ticker", "plot", "Plotting")
-    for name in which:
-        axis = ax.xaxis if name == "x" else ax.yaxis
-        axis.set_major_formatter(ticker.FuncFormatter(_tick))
-
-
 def _tick(share: float, position: int | None = None) -> str:
     """Return a tick label with only the decimals it needs: 95 %, 97.5 %."""
     return f"{round(100 * share, 6):g}\N{NO-BREAK SPACE}%"
 
 
-def quiet(ax: Axes) -> None:
-    """Keep only the two spines with ticks, and put the grid behind the data."""
+def quiet(ax: Axes, *percent: Literal["x", "y"]) -> None:
+    """Keep the two spines with ticks, put the grid behind the data, label some axes in percent."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(visible=True, color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
+    ticker = require_extra("matplotlib.ticker", "plot", "Plotting")
+    for name in percent:
+        axis = ax.xaxis if name == "x" else ax.yaxis
+        axis.set_major_formatter(ticker.FuncFormatter(_tick))
 
 
 def draw_diagonal(ax: Axes) -> None:

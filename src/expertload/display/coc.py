@@ -6,33 +6,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from expertload._answers import cases_of
 from expertload._check import as_floats, check_fraction
 from expertload._format import promised
 from expertload._typing import ArrayLike, FloatArray
 from expertload.cases import Cases, check_are_cases
-from expertload.display._curve import (
-    PointMarks,
-    along_curve,
-    check_curve_points,
-    draw_band,
-    draw_certified,
-    draw_line,
-    finish,
-    mark_operating_point,
-    next_style,
-    zoom,
-)
-from expertload.display._draw import add_legend, figure_of, one_axes, with_name
+from expertload.display import _curve, _draw
 from expertload.significance import COCBand, Interval, aucoc_interval, coc_band
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from matplotlib.axes import Axes
-    from matplotlib.collections import PolyCollection
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
     from expertload.display.several import COCFoldsDisplay
     from expertload.operating_point import CertifiedCurve, OperatingPoint
@@ -40,7 +24,7 @@ if TYPE_CHECKING:
 SIZE = (6.4, 4.6)
 
 
-class COCDisplay:
+class COCDisplay(_draw.OfPredictions):
     """The COC curve of one model, with its area, its interval band and its operating points.
 
     Use `from_cases`, `from_predictions` or `from_estimator`, which compute and draw, or pass
@@ -93,13 +77,6 @@ class COCDisplay:
     'Expert load (share of cases delegated)'
     """
 
-    ax_: Axes
-    figure_: Figure
-    line_: Line2D
-    band_: PolyCollection | None
-    floor_: Line2D
-    marks_: list[PointMarks]
-
     def __init__(
         self,
         *,
@@ -111,7 +88,7 @@ class COCDisplay:
     ) -> None:
         self.expert_load: FloatArray = as_floats(expert_load, "expert_load")
         self.accuracy: FloatArray = as_floats(accuracy, "accuracy")
-        check_curve_points(self.expert_load, self.accuracy)
+        _curve.check_curve_points(self.expert_load, self.accuracy)
         self.aucoc = aucoc
         self.band = band
         self.name = name
@@ -171,83 +148,6 @@ class COCDisplay:
         )
 
     @classmethod
-    def from_predictions(
-        cls,
-        y_true: ArrayLike,
-        y_proba: ArrayLike,
-        *,
-        confidence: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        labels: ArrayLike | None = None,
-        **options: Any,
-    ) -> Self:
-        """Compute the curve of a classifier and draw it.
-
-        Parameters
-        ----------
-        y_true, y_proba, confidence, sample_weight, labels
-            As in `expertload.coc_curve`.
-        **options
-            Options of `from_cases`.
-
-        Returns
-        -------
-        COCDisplay
-            The display, drawn.
-
-        Examples
-        --------
-        >>> from expertload.display import COCDisplay
-        >>> y_true = [0, 1, 1, 0]
-        >>> y_proba = [[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.8, 0.2]]
-        >>> display = COCDisplay.from_predictions(y_true, y_proba, name="toy")
-        >>> display.line_.get_label()
-        'toy: AUCOC 0.966 [0.027, 1.000]'
-        """
-        rows = {"confidence": confidence, "sample_weight": sample_weight, "labels": labels}
-        return cls.from_cases(Cases.from_predictions(y_true, y_proba, **rows), **options)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        confidence: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        name: str | None = None,
-        **options: Any,
-    ) -> Self:
-        """Compute the curve of a fitted classifier and draw it.
-
-        Parameters
-        ----------
-        estimator : object
-            Anything with ``predict_proba`` and ``classes_``, such as a scikit-learn classifier.
-        X : array-like
-            What the estimator predicts from.
-        y : array-like of shape (n_cases,)
-            True labels; labels that the estimator does not know count as errors.
-        confidence : array-like of shape (n_cases,), optional
-            The confidence that ranks cases; the top probability by default.
-        sample_weight : array-like of shape (n_cases,), optional
-            How much each case counts.
-        name : str, optional
-            The name for the legend, that of the estimator's class by default.
-        **options
-            Options of `from_cases`.
-
-        Returns
-        -------
-        COCDisplay
-            The display, drawn.
-        """
-        cases = cases_of(estimator, X, y, confidence=confidence, sample_weight=sample_weight)
-        name = type(estimator).__name__ if name is None else name
-        return cls.from_cases(cases, name=name, **options)
-
-    @classmethod
     def from_cv_results(
         cls, cv_results: Mapping[str, Any], X: Any, y: ArrayLike, **options: Any
     ) -> COCFoldsDisplay:
@@ -302,16 +202,17 @@ class COCDisplay:
         COCDisplay
             This display.
         """
-        self.ax_ = one_axes(ax, figsize=SIZE)
-        self.figure_ = figure_of(self.ax_)
-        style = {**next_style(self.ax_), **(line_options or {})}
-        zoom(self.ax_, self.expert_load, self.accuracy, self.band if band else None)
-        self.line_ = draw_line(
+        self._draw_on(_draw.one_axes(ax, figsize=SIZE))
+        style = {**_curve.next_style(self.ax_), **(line_options or {})}
+        _curve.zoom(self.ax_, self.expert_load, self.accuracy, self.band if band else None)
+        self.line_ = _curve.draw_line(
             self.ax_, self.expert_load, self.accuracy, label=self._legend_entry(name), **style
         )
-        self.band_ = draw_band(self.ax_, self.accuracy, self.band, self.line_) if band else None
-        finish(self.ax_, self._legend_title())
-        self.marks_ = []
+        self.band_ = (
+            _curve.draw_band(self.ax_, self.accuracy, self.band, self.line_) if band else None
+        )
+        _curve.finish(self.ax_, self._legend_title())
+        self.marks_: list[_curve.PointMarks] = []
         for point in operating_points:
             self.mark(point)
         return self
@@ -346,10 +247,10 @@ class COCDisplay:
         if not hasattr(self, "ax_"):
             self.plot()
         colour = self.line_.get_color()
-        certified = draw_certified(self.ax_, point)
+        certified = _curve.draw_certified(self.ax_, point)
         if certified is not None:
-            add_legend(self.ax_, self._legend_title())
-        marks = mark_operating_point(self.ax_, point, colour, label)
+            _draw.add_legend(self.ax_, self._legend_title())
+        marks = _curve.mark_operating_point(self.ax_, point, colour, label)
         self.marks_.append(marks._replace(certified=certified))
         return self
 
@@ -378,7 +279,9 @@ class COCDisplay:
         """
         if not hasattr(self, "ax_"):
             self.plot()
-        load, _, lower, _ = along_curve(curve.expert_load, curve.accuracy, curve.lower, curve.lower)
+        load, _, lower, _ = _curve.along_curve(
+            curve.expert_load, curve.accuracy, curve.lower, curve.lower
+        )
         (self.floor_,) = self.ax_.plot(
             load,
             lower,
@@ -386,7 +289,7 @@ class COCDisplay:
             linestyle=":",
             label=f"certified at all thresholds at once ({promised(curve.confidence_level)})",
         )
-        add_legend(self.ax_, self._legend_title())
+        _draw.add_legend(self.ax_, self._legend_title())
         return self
 
     def _legend_entry(self, name: str | None) -> str:
@@ -395,7 +298,7 @@ class COCDisplay:
             text = f"AUCOC {area.estimate:.3f} [{area.low:.3f}, {area.high:.3f}]"
         else:
             text = "" if area is None else f"AUCOC {area:.3f}"
-        return with_name(self.name if name is None else name, text)
+        return _draw.with_name(self.name if name is None else name, text)
 
     def _legend_title(self) -> str | None:
         if isinstance(self.aucoc, Interval):

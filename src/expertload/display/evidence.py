@@ -9,23 +9,12 @@ import numpy as np
 from expertload._check import as_floats, check_fraction, check_same_length
 from expertload._format import promised
 from expertload._typing import ArrayLike, FloatArray
-from expertload.display._draw import (
-    BLUE,
-    GUIDE,
-    INK,
-    SMALL,
-    VERMILION,
-    figure_of,
-    percent_axis,
-    two_axes,
-)
-from expertload.display._draw import quiet as quiet_axes
+from expertload.display import _draw
 
 if TYPE_CHECKING:
     from typing import Self
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     from expertload.display._draw import AxesOrPair
@@ -40,7 +29,7 @@ MOST_TIMES = 100
 BELOW_TARGET, BELOW_BOUND = 0.15, 0.05
 
 
-class EvidenceDisplay:
+class EvidenceDisplay(_draw.Drawn):
     """The evidence against a promise after each audit, and the bound of the accuracy.
 
     Parameters
@@ -74,13 +63,6 @@ class EvidenceDisplay:
     >>> display.refuted_at, display.alarm_ is not None
     (8, True)
     """
-
-    ax_: Axes
-    bound_ax_: Axes | None
-    figure_: Figure
-    line_: Line2D
-    bound_line_: Line2D | None
-    alarm_: Line2D | None
 
     def __init__(
         self,
@@ -144,8 +126,8 @@ class EvidenceDisplay:
             This display.
         """
         layout: dict[str, Any] = {"figsize": SIZE, "nrows": 2, "sharex": True}
-        self.ax_, self.bound_ax_ = two_axes(ax, height_ratios=(3, 2), **layout)
-        self.figure_ = figure_of(self.ax_)
+        first, self.bound_ax_ = _draw.two_axes(ax, height_ratios=(3, 2), **layout)
+        self._draw_on(first)
         self._draw_evidence(self.ax_)
         self.bound_line_ = None if self.bound_ax_ is None else self._draw_bound(self.bound_ax_)
         (self.bound_ax_ or self.ax_).set_xlabel("Audited cases, in the order of their decisions")
@@ -155,12 +137,11 @@ class EvidenceDisplay:
 
     def _draw_evidence(self, ax: Axes) -> None:
         audits = np.arange(1, len(self.evidence) + 1)
-        colour = BLUE if self.refuted_at is None else VERMILION
+        colour = _draw.BLUE if self.refuted_at is None else _draw.VERMILION
         shown = np.maximum(self.evidence, np.finfo(float).tiny)  # zero has no logarithm
         (self.line_,) = ax.plot(audits, shown, color=colour, linewidth=1.4, label="evidence")
-        _guide(ax, self.alarm_evidence, f"refuted at {self.alarm_evidence:.4g}", VERMILION)
-        _guide(ax, WARNING, f"warning at {WARNING:g}", GUIDE)
-        self.alarm_ = self._mark_alarm(ax)
+        _guide(ax, self.alarm_evidence, f"refuted at {self.alarm_evidence:.4g}", _draw.VERMILION)
+        _guide(ax, WARNING, f"warning at {WARNING:g}", _draw.GUIDE)
         alarm = self.alarm_evidence
         highest = float(np.clip(self.evidence.max(), alarm, MOST_TIMES * alarm))
         ax.set(
@@ -173,10 +154,11 @@ class EvidenceDisplay:
             f"Is the accuracy of automatic decisions at least {promised(self.target_accuracy)}?",
             loc="left",
             fontsize=11,
-            color=INK,
+            color=_draw.INK,
         )
-        quiet_axes(ax)
+        _draw.quiet(ax)
         ax.yaxis.set_major_formatter(_plain_powers())
+        self.alarm_ = self._mark_alarm(ax)
 
     def _mark_alarm(self, ax: Axes) -> Line2D | None:
         number = self.refuted_at
@@ -186,29 +168,19 @@ class EvidenceDisplay:
             "" if self.decided_at is None else f", {self.decided_at[number - 1].partition('T')[0]}"
         )
         height = float(self.evidence[number - 1])
-        (dot,) = ax.plot([number], [height], "o", color=VERMILION, markersize=6, zorder=4)
-        past_half = number > len(self.evidence) / 2
-        ax.annotate(
-            f"refuted by audit {number}{when}",
-            (number, height),
-            xytext=(-8 if past_half else 8, 8),
-            textcoords="offset points",
-            ha="right" if past_half else "left",
-            fontsize=SMALL,
-            color=INK,
-        )
+        (dot,) = ax.plot([number], [height], "o", color=_draw.VERMILION, markersize=6, zorder=4)
+        _draw.label_point(ax, f"refuted by audit {number}{when}", (number, height), ax.transData)
         return dot
 
     # ------------------------------------------------------------------ bound
 
     def _draw_bound(self, ax: Axes) -> Line2D:
         audits = np.arange(1, len(self.lower_bound) + 1)
-        (line,) = ax.plot(audits, self.lower_bound, color=BLUE, linewidth=1.4)
-        _guide(ax, self.target_accuracy, f"promised {promised(self.target_accuracy)}", GUIDE)
+        (line,) = ax.plot(audits, self.lower_bound, color=_draw.BLUE, linewidth=1.4)
+        _guide(ax, self.target_accuracy, f"promised {promised(self.target_accuracy)}", _draw.GUIDE)
         low = min(self.target_accuracy - BELOW_TARGET, self.lower_bound[-1] - BELOW_BOUND)
         ax.set(ylim=(max(low, 0), 1.005), ylabel="Average accuracy\nis at least")
-        percent_axis(ax, "y")
-        quiet_axes(ax)
+        _draw.quiet(ax, "y")
         return line
 
 
@@ -221,7 +193,7 @@ def _guide(ax: Axes, height: float, text: str, colour: str) -> None:
         xycoords=("axes fraction", "data"),
         xytext=(4, 2),
         textcoords="offset points",
-        fontsize=SMALL,
+        fontsize=_draw.SMALL,
         color=colour,
         bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "alpha": 0.8, "linewidth": 0},
     )

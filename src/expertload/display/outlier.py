@@ -17,29 +17,14 @@ from expertload._format import percent
 from expertload._names import Positive
 from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases
+from expertload.display import _draw
 from expertload.display._curve import PointMarks, draw_marks, visible
-from expertload.display._draw import (
-    BLUE,
-    INK,
-    VERMILION,
-    add_legend,
-    draw_diagonal,
-    figure_of,
-    line_style,
-    name_line,
-    percent_axis,
-    quiet,
-    settle_legend,
-    two_axes,
-    with_name,
-)
 from expertload.exceptions import ParameterError
 from expertload.metrics.outliers import check_outlier_cases, opposite, outlier_auroc_score
 from expertload.tally import COMPARISON_SLACK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     from expertload.display._draw import AxesOrPair
@@ -58,7 +43,7 @@ AXIS_LABELS = {
 }
 
 
-class OutlierDisplay:
+class OutlierDisplay(_draw.Drawn):
     """The histograms of an outlier score for inliers and outliers, and its ROC curve.
 
     Use `from_scores`, which computes and draws, or pass computed numbers and call `plot`.
@@ -96,12 +81,6 @@ class OutlierDisplay:
     >>> display.line_.get_label(), display.mark_.label.get_text()
     ('AUROC 0.750', 'FPR 50 % at 95 % TPR')
     """
-
-    ax_: Axes
-    scores_ax_: Axes | None
-    figure_: Figure
-    line_: Line2D
-    mark_: PointMarks
 
     def __init__(
         self,
@@ -201,9 +180,9 @@ class OutlierDisplay:
         OutlierDisplay
             This display.
         """
-        first, second = two_axes(ax, **self._layout())
-        self.scores_ax_, self.ax_ = (None, first) if second is None else (first, second)
-        self.figure_ = figure_of(self.ax_)
+        first, second = _draw.two_axes(ax, **self._layout())
+        self.scores_ax_ = None if second is None else first
+        self._draw_on(first if second is None else second)
         if self.scores_ax_ is not None and self.histogram is not None:
             self._draw_densities(self.scores_ax_, *self.histogram)
         self.line_ = self._draw_roc(self._legend_entry(name))
@@ -214,32 +193,33 @@ class OutlierDisplay:
         self, ax: Axes, edges: ArrayLike, inlier: ArrayLike, outlier: ArrayLike
     ) -> None:
         """Draw the share of inliers and of outliers at each score, and the threshold."""
-        for shares, colour, label in ((inlier, BLUE, "inliers"), (outlier, VERMILION, "outliers")):
+        for shares, colour, label in (
+            (inlier, _draw.BLUE, "inliers"),
+            (outlier, _draw.VERMILION, "outliers"),
+        ):
             ax.stairs(shares, edges, fill=True, color=colour, alpha=0.35, label=label)
             ax.stairs(shares, edges, color=colour, linewidth=1.4)
         if self.threshold is not None:
             side = "above" if self.positive == "outlier" else "below"
             text = f"{percent(self.tpr)} of {self.positive}s {side}"
-            ax.axvline(self.threshold, color=INK, linewidth=1, dashes=(4, 3), label=text)
+            ax.axvline(self.threshold, color=_draw.INK, linewidth=1, dashes=(4, 3), label=text)
         ax.set(xlabel="Outlier score", ylabel="Share of each group", ylim=(0, None))
-        percent_axis(ax, "y")
-        quiet(ax)
-        add_legend(ax)
+        _draw.quiet(ax, "y")
+        _draw.add_legend(ax)
 
     def _draw_roc(self, label: str) -> Line2D:
         """Draw the ROC curve, and once the diagonal of a random score."""
         ax, false, true = self.ax_, self.false_positive_rate, self.true_positive_rate
-        style = line_style(sum(line.get_gid() == CURVE for line in ax.lines))
-        draw_diagonal(ax)
+        style = _draw.line_style(sum(line.get_gid() == CURVE for line in ax.lines))
+        _draw.draw_diagonal(ax)
         keep = visible(false, true)
         (line,) = ax.plot(false[keep], true[keep], gid=CURVE, linewidth=1.8, **style)
-        name_line(line, label)
+        _draw.name_line(line, label)
         x_label, y_label = AXIS_LABELS[self.positive]
         ax.set(xlim=(0, 1), ylim=(0, 1.01), xlabel=x_label, ylabel=y_label)
-        percent_axis(ax, "x", "y")
-        quiet(ax)
+        _draw.quiet(ax, "x", "y")
         if label:
-            add_legend(ax)
+            _draw.add_legend(ax)
         return line
 
     def _mark(self) -> PointMarks:
@@ -247,7 +227,7 @@ class OutlierDisplay:
         x, y = float(self.false_positive_rate[at]), float(self.true_positive_rate[at])
         text = f"FPR {percent(x)} at {percent(self.tpr)} TPR"
         marks = draw_marks(self.ax_, (x, y), self.line_.get_color(), text)
-        settle_legend(self.ax_)
+        _draw.settle_legend(self.ax_)
         return marks
 
     def _layout(self) -> dict[str, Any]:
@@ -257,7 +237,7 @@ class OutlierDisplay:
 
     def _legend_entry(self, name: str | None) -> str:
         text = "" if self.auroc is None else f"AUROC {self.auroc:.3f}"
-        return with_name(self.name if name is None else name, text)
+        return _draw.with_name(self.name if name is None else name, text)
 
 
 def _histogram(cases: Cases) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -6,22 +6,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from expertload._answers import cases_of
 from expertload._check import as_floats, check_same_length
 from expertload._typing import ArrayLike, FloatArray
 from expertload.cases import Cases, check_are_cases
-from expertload.display._draw import (
-    add_legend,
-    draw_diagonal,
-    figure_of,
-    is_named,
-    line_style,
-    name_line,
-    percent_axis,
-    quiet,
-    two_axes,
-    with_name,
-)
+from expertload.display import _draw
 from expertload.metrics.calibration import (
     Strategy,
     kolmogorov_smirnov_error,
@@ -30,9 +18,6 @@ from expertload.metrics.calibration import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.collections import LineCollection
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
     from matplotlib.patches import StepPatch
 
     from expertload.display._draw import AxesOrPair
@@ -44,7 +29,7 @@ CURVE = "expertload-reliability-curve"
 SMALLEST_DOT, LARGEST_DOT = 12.0, 64.0
 
 
-class ReliabilityDisplay:
+class ReliabilityDisplay(_draw.OfPredictions):
     """A reliability diagram, and below it how often each confidence occurs.
 
     Use `from_cases`, `from_predictions` or `from_estimator`, which compute and draw, or pass
@@ -84,12 +69,7 @@ class ReliabilityDisplay:
     'ECE 0.020, KS 0.130'
     """
 
-    ax_: Axes
-    histogram_ax_: Axes | None
-    figure_: Figure
-    line_: Line2D
-    gaps_: LineCollection
-    bars_: StepPatch | None
+    takes_confidence = False
 
     def __init__(
         self,
@@ -161,70 +141,6 @@ class ReliabilityDisplay:
             name=name,
         ).plot(ax)
 
-    @classmethod
-    def from_predictions(
-        cls,
-        y_true: ArrayLike,
-        y_proba: ArrayLike,
-        *,
-        sample_weight: ArrayLike | None = None,
-        labels: ArrayLike | None = None,
-        **options: Any,
-    ) -> Self:
-        """Compute the diagram of the top label and draw it.
-
-        Parameters
-        ----------
-        y_true, y_proba, sample_weight, labels
-            As in `expertload.coc_curve`.
-        **options
-            Options of `from_cases`.
-
-        Returns
-        -------
-        ReliabilityDisplay
-            The display, drawn.
-        """
-        rows = {"sample_weight": sample_weight, "labels": labels}
-        return cls.from_cases(Cases.from_predictions(y_true, y_proba, **rows), **options)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        sample_weight: ArrayLike | None = None,
-        name: str | None = None,
-        **options: Any,
-    ) -> Self:
-        """Compute the diagram of a fitted classifier and draw it.
-
-        Parameters
-        ----------
-        estimator : object
-            Anything with ``predict_proba`` and ``classes_``, such as a scikit-learn classifier.
-        X : array-like
-            What the estimator predicts from.
-        y : array-like of shape (n_cases,)
-            True labels; labels that the estimator does not know count as errors.
-        sample_weight : array-like of shape (n_cases,), optional
-            How much each case counts.
-        name : str, optional
-            The name for the legend, that of the estimator's class by default.
-        **options
-            Options of `from_cases`.
-
-        Returns
-        -------
-        ReliabilityDisplay
-            The display, drawn.
-        """
-        cases = cases_of(estimator, X, y, sample_weight=sample_weight)
-        name = type(estimator).__name__ if name is None else name
-        return cls.from_cases(cases, name=name, **options)
-
     def plot(self, ax: AxesOrPair = None, *, name: str | None = None) -> Self:
         """Draw the diagram, and the histogram where there are axes for it.
 
@@ -240,10 +156,10 @@ class ReliabilityDisplay:
         ReliabilityDisplay
             This display.
         """
-        self.ax_, self.histogram_ax_ = two_axes(ax, **self._layout())
-        self.figure_ = figure_of(self.ax_)
+        first, self.histogram_ax_ = _draw.two_axes(ax, **self._layout())
+        self._draw_on(first)
         self._draw_diagram(self._legend_entry(name))
-        self.bars_ = None
+        self.bars_: StepPatch | None = None
         if self.histogram_ax_ is not None and self.histogram is not None:
             self.bars_ = self._draw_histogram(self.histogram_ax_, self.histogram)
         return self
@@ -251,26 +167,24 @@ class ReliabilityDisplay:
     def _draw_diagram(self, label: str) -> None:
         """Draw the points, their distances from the diagonal, and the diagonal, only once."""
         ax, x, y = self.ax_, self.confidence, self.accuracy
-        style = line_style(sum(line.get_gid() == CURVE for line in ax.lines))
-        draw_diagonal(ax)
+        style = _draw.line_style(sum(line.get_gid() == CURVE for line in ax.lines))
+        _draw.draw_diagonal(ax)
         (self.line_,) = ax.plot(x, y, gid=CURVE, linewidth=1.2, clip_on=False, **style)
         self.gaps_ = ax.vlines(x, y, x, color=style["color"], alpha=0.3, linewidth=4)
         area = SMALLEST_DOT + (LARGEST_DOT - SMALLEST_DOT) * self.share / self.share.max()
         ax.scatter(x, y, s=area, color=style["color"], zorder=3, clip_on=False)
-        name_line(self.line_, label)
+        _draw.name_line(self.line_, label)
         ax.set(xlim=(0, 1), ylim=(-0.01, 1.01), xlabel="Confidence", ylabel="Accuracy")
-        percent_axis(ax, "x", "y")
-        quiet(ax)
-        if ax.get_legend_handles_labels()[0] or any(map(is_named, ax.lines)):
-            add_legend(ax, None if self.binning is None else f"ECE over {self.binning}")
+        _draw.quiet(ax, "x", "y")
+        if ax.get_legend_handles_labels()[0] or any(map(_draw.is_named, ax.lines)):
+            _draw.add_legend(ax, None if self.binning is None else f"ECE over {self.binning}")
 
     def _draw_histogram(self, ax: Axes, shares: FloatArray) -> StepPatch:
         """Draw how often each confidence occurs, in the colour of the model's line."""
         edges = np.linspace(0, 1, len(shares) + 1)
         bars = ax.stairs(shares, edges, fill=True, color=self.line_.get_color(), alpha=0.45)
         ax.set(xlim=(0, 1), ylim=(0, None), xlabel="Confidence", ylabel="Share of cases")
-        percent_axis(ax, "x", "y")
-        quiet(ax)
+        _draw.quiet(ax, "x", "y")
         if ax.get_shared_x_axes().joined(ax, self.ax_):
             self.ax_.set_xlabel("")
         return bars
@@ -283,4 +197,4 @@ class ReliabilityDisplay:
     def _legend_entry(self, name: str | None) -> str:
         errors = {"ECE": self.expected_error, "KS": self.kolmogorov_smirnov_error}
         text = ", ".join(f"{key} {value:.3f}" for key, value in errors.items() if value is not None)
-        return with_name(self.name if name is None else name, text)
+        return _draw.with_name(self.name if name is None else name, text)

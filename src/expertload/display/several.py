@@ -17,19 +17,7 @@ from expertload._check import (
 )
 from expertload._typing import ArrayLike, FloatArray
 from expertload.cases import Cases
-from expertload.display._curve import (
-    ALPHA_AMONG_OTHERS,
-    BAND,
-    CURVE,
-    FOLD,
-    along_curve,
-    finish,
-    mean_curve,
-    next_style,
-    visible,
-    zoom,
-)
-from expertload.display._draw import figure_of, name_line, one_axes, with_name
+from expertload.display import _curve, _draw
 from expertload.display.coc import SIZE, COCDisplay
 from expertload.exceptions import ParameterError, ShapeError
 
@@ -38,7 +26,6 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.collections import PolyCollection
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     from expertload.operating_point import OperatingPoint
@@ -48,7 +35,7 @@ if TYPE_CHECKING:
 MOST_BANDS = 3
 
 
-class COCComparisonDisplay:
+class COCComparisonDisplay(_draw.Drawn):
     """The COC curves of several models, drawn together.
 
     Parameters
@@ -75,9 +62,6 @@ class COCComparisonDisplay:
     >>> {name: round(d.aucoc.estimate, 3) for name, d in comparison.displays.items()}
     {'first': 0.839, 'second': 0.406}
     """
-
-    ax_: Axes
-    figure_: Figure
 
     def __init__(self, displays: Mapping[str, COCDisplay]) -> None:
         self.displays: dict[str, COCDisplay] = check_models(displays)
@@ -206,8 +190,7 @@ class COCComparisonDisplay:
         COCComparisonDisplay
             This display.
         """
-        self.ax_ = one_axes(ax, figsize=SIZE)
-        self.figure_ = figure_of(self.ax_)
+        self._draw_on(_draw.one_axes(ax, figsize=SIZE))
         band = len(self.displays) <= MOST_BANDS if band is None else band
         for name, display in self.displays.items():
             display.plot(self.ax_, name=name, band=band)
@@ -218,7 +201,7 @@ class COCComparisonDisplay:
         return self
 
 
-class COCFoldsDisplay:
+class COCFoldsDisplay(_draw.Drawn):
     """COC curves of the folds of a cross-validation, with their mean.
 
     At each load the mean is that of the folds' accuracies, so the area under it is the mean of the
@@ -259,18 +242,12 @@ class COCFoldsDisplay:
     'mean of 5 folds, AUCOC 0.961 ± 0.029'
     """
 
-    ax_: Axes
-    figure_: Figure
-    line_: Line2D
-    fold_lines_: list[Line2D]
-    band_: PolyCollection | None
-
     def __init__(self, folds: Sequence[COCDisplay], *, name: str | None = None) -> None:
         self.folds = list(folds)
         self.name = name
         areas = [getattr(fold.aucoc, "estimate", fold.aucoc) for fold in self.folds]
         self.aucoc: FloatArray = np.array(areas, dtype=np.float64)  # NaN where there is none
-        self.expert_load, self.accuracy, self.spread = mean_curve(
+        self.expert_load, self.accuracy, self.spread = _curve.mean_curve(
             [(fold.expert_load, fold.accuracy) for fold in self.folds]
         )
 
@@ -332,40 +309,41 @@ class COCFoldsDisplay:
         COCFoldsDisplay
             This display.
         """
-        self.ax_ = one_axes(ax, figsize=SIZE)
-        self.figure_ = figure_of(self.ax_)
-        style = next_style(self.ax_)
+        self._draw_on(_draw.one_axes(ax, figsize=SIZE))
+        style = _curve.next_style(self.ax_)
         for fold in self.folds:
-            zoom(self.ax_, fold.expert_load, fold.accuracy, None)
-        self.fold_lines_ = []
+            _curve.zoom(self.ax_, fold.expert_load, fold.accuracy, None)
+        self.fold_lines_: list[Line2D] = []
         for fold in self.folds:
-            points = along_curve(fold.expert_load, fold.accuracy)
+            points = _curve.along_curve(fold.expert_load, fold.accuracy)
             lines = self.ax_.plot(
-                *points, gid=FOLD, color=style["color"], linewidth=0.9, alpha=0.35
+                *points, gid=_curve.FOLD, color=style["color"], linewidth=0.9, alpha=0.35
             )
             self.fold_lines_ += lines
         self._draw_mean(style)
-        name_line(self.line_, self._legend_entry(name))
-        finish(self.ax_, None)
+        _draw.name_line(self.line_, self._legend_entry(name))
+        _curve.finish(self.ax_, None)
         return self
 
     def _draw_mean(self, style: dict[str, Any]) -> None:
         """Draw the mean, whose points are close enough for straight lines, and its spread."""
-        keep = visible(self.expert_load, self.accuracy)
+        keep = _curve.visible(self.expert_load, self.accuracy)
         x, y, spread = (each[keep] for each in (self.expert_load, self.accuracy, self.spread))
-        (self.line_,) = self.ax_.plot(x, y, gid=CURVE, **style)
-        self.band_ = None
+        (self.line_,) = self.ax_.plot(x, y, gid=_curve.CURVE, **style)
+        self.band_: PolyCollection | None = None
         if len(self.folds) > 1:
             low, high = (y - spread).clip(0, 1), (y + spread).clip(0, 1)
             colour = self.line_.get_color()
-            self.band_ = self.ax_.fill_between(x, low, high, color=colour, linewidth=0, gid=BAND)
-            self.band_.set_alpha(ALPHA_AMONG_OTHERS)
+            self.band_ = self.ax_.fill_between(
+                x, low, high, color=colour, linewidth=0, gid=_curve.BAND
+            )
+            self.band_.set_alpha(_curve.ALPHA_AMONG_OTHERS)
 
     def _legend_entry(self, name: str | None) -> str:
         text = f"AUCOC {self.aucoc.mean():.3f}"
         if len(self.folds) > 1:
             text = f"mean of {len(self.folds)} folds, {text} ± {self.aucoc.std(ddof=1):.3f}"
-        return with_name(self.name if name is None else name, text)
+        return _draw.with_name(self.name if name is None else name, text)
 
 
 def _check_cv_results(results: Any, n: int) -> tuple[list[Any], list[Any]]:

@@ -5,24 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from expertload._format import percent
+from expertload.display import _draw
 from expertload.display._curve import visible
-from expertload.display._draw import (
-    BLUE,
-    GREEN,
-    GUIDE,
-    VERMILION,
-    add_legend,
-    figure_of,
-    name_line,
-    one_axes,
-    percent_axis,
-    quiet,
-)
 from expertload.team import Combiner, TeamCurve, team_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     from expertload.cases import Cases
@@ -30,7 +18,7 @@ if TYPE_CHECKING:
 SIZE = (6.4, 4.6)
 
 
-class TeamDisplay:
+class TeamDisplay(_draw.Drawn):
     """Experts alone, the model alone, both together, and their answers combined.
 
     Parameters
@@ -61,13 +49,6 @@ class TeamDisplay:
     >>> TeamDisplay.from_cases(cases, combine=None).experts_.get_label()
     'experts alone: 75 %'
     """
-
-    ax_: Axes
-    figure_: Figure
-    line_: Line2D
-    combined_: Line2D | None
-    experts_: Line2D
-    model_: Line2D
 
     def __init__(
         self,
@@ -109,27 +90,27 @@ class TeamDisplay:
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """
-        self.ax_ = one_axes(ax, figsize=SIZE)
-        self.figure_ = figure_of(self.ax_)
+        self._draw_on(_draw.one_axes(ax, figsize=SIZE))
         ends = {"experts alone": self.curve.accuracy[-1], "model alone": self.curve.accuracy[0]}
         self.experts_, self.model_ = (
-            name_line(
-                self.ax_.axhline(float(accuracy), color=GUIDE, linestyle=dashes, linewidth=1.2),
+            _draw.name_line(
+                self.ax_.axhline(
+                    float(accuracy), color=_draw.GUIDE, linestyle=dashes, linewidth=1.2
+                ),
                 f"{name}: {percent(float(accuracy))}",
             )
             for (name, accuracy), dashes in zip(ends.items(), ("--", ":"), strict=True)
         )
-        self.line_ = self._line(self.curve, "together", BLUE)
-        self.combined_ = None
+        self.line_ = self._line(self.curve, "together", _draw.BLUE)
+        self.combined_: Line2D | None = None
         if self.combined is not None:
-            self.combined_ = self._line(self.combined, "combined", GREEN)
+            self.combined_ = self._line(self.combined, "combined", _draw.GREEN)
         if self.expert_load is not None:
-            self.ax_.axvline(self.expert_load, color=VERMILION, linewidth=1.2)
+            self.ax_.axvline(self.expert_load, color=_draw.VERMILION, linewidth=1.2)
         self.ax_.set_xlabel("Expert load (share of cases delegated)")
         self.ax_.set_ylabel("Accuracy of model and experts, all cases")
-        percent_axis(self.ax_, "x", "y")
-        quiet(self.ax_)
-        add_legend(self.ax_)
+        _draw.quiet(self.ax_, "x", "y")
+        _draw.add_legend(self.ax_)
         return self
 
     def _line(self, curve: TeamCurve, name: str, colour: str) -> Line2D:
@@ -139,4 +120,4 @@ class TeamDisplay:
         )
         best = curve.best
         at, load = float(curve.accuracy[best]), float(curve.expert_load[best])
-        return name_line(line, f"{name}: at best {percent(at)}, load {percent(load)}")
+        return _draw.name_line(line, f"{name}: at best {percent(at)}, load {percent(load)}")

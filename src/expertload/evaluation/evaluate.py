@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from expertload._check import check_fraction, check_targets, parameter_error
 from expertload._format import percent, promised
@@ -17,12 +18,15 @@ from expertload.evaluation.groups import Members, evaluate_members, name_members
 from expertload.metrics import ReliabilityCurve, kolmogorov_smirnov_error, reliability_curve
 from expertload.metrics.proper import proper_scores
 from expertload.operating_point import (
+    CertifiedGroupClasses,
+    CertifiedGroups,
     CertifiedPoint,
     ClusterPromise,
     Method,
     OperatingPoint,
     certify,
     certify_classes,
+    certify_group_classes,
     choose,
 )
 from expertload.operating_point import certify_groups as certify_each_group
@@ -68,7 +72,8 @@ def evaluate(
         `expertload.operating_point.certify_groups`.
     promises : sequence of str, optional
         Promises about classes to certify, such as ``"missed:malignant=0.02"``; see
-        `expertload.operating_point.certify_classes`.
+        `expertload.operating_point.certify_classes`. With `certify_groups`, they are made to each
+        group.
     cluster_promise : {"all_cases", "one_case_each"}, default="all_cases"
         What is promised about clusters; see `expertload.operating_point.certify`.
     members : Members, optional
@@ -108,31 +113,23 @@ def evaluate(
     check_several(cases)
     members = name_members(cases.groups, len(cases)) if members is None else members
     reliability, calibration = _calibration(cases)
+    sure: dict[str, Any] = {"confidence_level": level, "cluster_promise": cluster_promise}
     points = None
     if cases.weight is None and 0 < targets[0] < 1:
-        points = certify(
-            cases,
-            target_accuracy=[target for target in targets if 0 < target < 1],
-            confidence_level=level,
-            method=method,
-            cluster_promise=cluster_promise,
-        )
+        certifiable = [target for target in targets if 0 < target < 1]
+        points = certify(cases, target_accuracy=certifiable, method=method, **sure)
     certification = None if points is None else points[targets[0]]
     point = _operating_point(cases, targets[0], certification)
     guarantee, conditions = _in_words(cases, targets[0], point, certification)
-    each_group = each_class = None
-    if certify_groups:
-        each_group = certify_each_group(
-            cases,
-            target_accuracy=targets[0],
-            confidence_level=level,
-            method=method,
-            cluster_promise=cluster_promise,
-        ).with_origin(point.origin)
-    if promises:
-        each_class = certify_classes(
-            cases, promises=promises, confidence_level=level, cluster_promise=cluster_promise
-        )
+    each_group: CertifiedGroups | CertifiedGroupClasses | None = None
+    each_class = None
+    if certify_groups and promises:
+        each_group = certify_group_classes(cases, promises=promises, **sure)
+    elif certify_groups:
+        each_group = certify_each_group(cases, target_accuracy=targets[0], method=method, **sure)
+        each_group = each_group.with_origin(point.origin)
+    elif promises:
+        each_class = certify_classes(cases, promises=promises, **sure)
     table, curve = cases.tally, cases.curve()
     rate = float(table.correct.sum() / table.total)
     return Evaluation(

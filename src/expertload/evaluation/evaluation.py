@@ -27,6 +27,7 @@ from expertload.exceptions import ShapeError
 from expertload.metrics import ReliabilityCurve
 from expertload.operating_point import (
     CertifiedClasses,
+    CertifiedGroupClasses,
     CertifiedGroups,
     CertifiedPoint,
     CertifiedTargets,
@@ -111,8 +112,9 @@ class Evaluation:
         When the guarantee holds; or why there is none, and what would be enough.
     groups : tuple of GroupEvaluation
         Worst first; empty if no groups were given.
-    group_certification : CertifiedGroups or None
-        A threshold for each group, certified for all of them at once; None unless requested.
+    group_certification : CertifiedGroups, CertifiedGroupClasses or None
+        A threshold for each group, or for each answer in each group if there are promises about
+        classes, certified for all groups at once; None unless requested.
     class_certification : CertifiedClasses or None
         A threshold for each answer, with promises about classes; None unless requested.
     target_certification : CertifiedTargets or None
@@ -138,7 +140,9 @@ class Evaluation:
     guarantee: str
     conditions: str
     groups: tuple[GroupEvaluation, ...] = field(repr=False)
-    group_certification: CertifiedGroups | None = field(default=None, repr=False)
+    group_certification: CertifiedGroups | CertifiedGroupClasses | None = field(
+        default=None, repr=False
+    )
     class_certification: CertifiedClasses | None = field(default=None, repr=False)
     target_certification: CertifiedTargets | None = field(default=None, repr=False)
     confidence_level: float
@@ -189,9 +193,34 @@ class Evaluation:
         return self.certification is not None and self.certification.is_certified
 
     @property
-    def policy(self) -> CertifiedPoint | CertifiedGroups | CertifiedClasses | None:
+    def policy(
+        self,
+    ) -> CertifiedPoint | CertifiedGroups | CertifiedClasses | CertifiedGroupClasses | None:
         """What is saved as a policy: the thresholds of classes, of groups, or the only one."""
         return self.class_certification or self.group_certification or self.certification
+
+    @property
+    def goal(self) -> str:
+        """What the policy is for, in short: an accuracy, or promises about classes."""
+        classes, groups = self.class_certification, self.group_certification
+        if classes is not None:
+            return ", ".join(map(str, classes.promises))
+        if isinstance(groups, CertifiedGroupClasses):
+            wanted = dict.fromkeys(str(each) for own in groups.values() for each in own.promises)
+            return f"{', '.join(wanted)} in each group"
+        return f"{promised(self.target_accuracy)} accuracy"
+
+    @property
+    def thresholds(self) -> tuple[str, dict[str, OperatingPoint]] | None:
+        """What has a threshold of its own, and the points by name; None if there is only one."""
+        policy = self.policy
+        if isinstance(policy, CertifiedGroupClasses):
+            answers = [(group, *each) for group, own in policy.items() for each in own.items()]
+            return "group, answer", {f"{group}, {name}": point for group, name, point in answers}
+        if policy is None or isinstance(policy, CertifiedPoint):
+            return None
+        what = "group" if isinstance(policy, CertifiedGroups) else "answer"
+        return what, {str(name): point for name, point in policy.items()}
 
     @property
     def lead(self) -> tuple[str, str]:
@@ -199,8 +228,8 @@ class Evaluation:
         policy = self.policy
         if policy is None or isinstance(policy, CertifiedPoint):
             return self.guarantee, self.conditions
-        what = "group" if isinstance(policy, CertifiedGroups) else "answer"
-        load = policy.expert_load
+        kinds = {CertifiedGroups: "group", CertifiedClasses: "answer"}
+        what, load = kinds.get(type(policy), "answer of each group"), policy.expert_load
         return (
             f"Each {what} has its own threshold. Together they decide {percent(1 - load)} of all "
             f"cases automatically and leave {percent(load)} to experts."
@@ -347,17 +376,34 @@ def _ends(interval: Interval, show: Callable[[float], str] = percent) -> str:
     return f"{show(interval.low)} to {show(interval.high)}, {level} interval"
 
 
-def _groups_to_dict(groups: CertifiedGroups | None) -> dict[str, Any] | None:
+def _groups_to_dict(
+    groups: CertifiedGroups | CertifiedGroupClasses | None,
+) -> dict[str, Any] | None:
     if groups is None:
         return None
+    nested = groups if isinstance(groups, CertifiedGroupClasses) else None
     return {
         "guarantee": groups.guarantee,
         "expert_load": groups.expert_load,
+        **({} if nested is None else {"promises": _promises_to_dict(nested)}),
         "points": [
-            {"group": group, "is_certified": point.is_certified, **_point_to_dict(point)}
-            for group, point in groups.items()
+            {"group": group, **each} for group, own in groups.items() for each in _points_of(own)
         ],
     }
+
+
+def _points_of(own: CertifiedPoint | CertifiedClasses) -> list[dict[str, Any]]:
+    """Return the point of a group, or those of its answers."""
+    if isinstance(own, CertifiedPoint):
+        return [{"is_certified": own.is_certified, **_point_to_dict(own)}]
+    return [{"answer": answer, **_point_to_dict(point)} for answer, point in own.items()]
+
+
+def _promises_to_dict(policy: CertifiedClasses | CertifiedGroupClasses) -> list[dict[str, Any]]:
+    return [
+        {"promise": str(promise), "is_certified": point.is_certified}
+        for promise, point in policy.promises.items()
+    ]
 
 
 def _classes_to_dict(classes: CertifiedClasses | None) -> dict[str, Any]:
@@ -369,13 +415,8 @@ def _classes_to_dict(classes: CertifiedClasses | None) -> dict[str, Any]:
             "confidence_level": classes.confidence_level,
             "expert_load": classes.expert_load,
             "guarantee": classes.guarantee,
-            "promises": [
-                {"promise": str(promise), "is_certified": point.is_certified}
-                for promise, point in classes.promises.items()
-            ],
-            "points": [
-                {"answer": answer, **_point_to_dict(point)} for answer, point in classes.items()
-            ],
+            "promises": _promises_to_dict(classes),
+            "points": _points_of(classes),
         }
     }
 

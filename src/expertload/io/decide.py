@@ -33,7 +33,7 @@ from expertload.io.values import (
 )
 from expertload.io.write import is_parquet, open_writer
 from expertload.monitoring import LoadMonitor
-from expertload.operating_point import CertifiedGroups, Origin
+from expertload.operating_point import Origin
 from expertload.operating_point.point import confidence_of
 
 CHUNK = 100_000
@@ -149,7 +149,7 @@ def decide_file(
             answers = decider.decide(written, numbers, row)
             counts.update(_counted(answers))
             drawn.add(answers)
-            if invalid == "refuse" and not isinstance(policy, CertifiedGroups):
+            if invalid == "refuse" and not policy.by_group:
                 answers.pop("why")
             head = {"row": from_numpy(row + np.arange(len(answers["accepted"])))}
             write({**head, **{name: written[name] for name in kept}, **answers})

@@ -32,16 +32,22 @@ from expertload.io.columns import (
     named_after,
     pick,
 )
-from expertload.operating_point import CertifiedClasses, CertifiedGroups, OperatingPoint, Origin
+from expertload.operating_point import (
+    CertifiedClasses,
+    CertifiedGroupClasses,
+    CertifiedGroups,
+    OperatingPoint,
+    Origin,
+)
 
-Policy = OperatingPoint | CertifiedGroups | CertifiedClasses
+Policy = OperatingPoint | CertifiedGroups | CertifiedClasses | CertifiedGroupClasses
 # The columns of decisions.
 ADDED = ("accepted", "label", "confidence", "why")
 
 
 def policy_columns(header: Header, policy: Policy, names: ColumnNames) -> Columns:
     """Find the columns of a file that a policy needs; probabilities in the order of its classes."""
-    known, where, by_group = policy.origin, header.where, isinstance(policy, CertifiedGroups)
+    known, where, by_group = policy.origin, header.where, policy.by_group
     given = known.ranked_by == "given_confidence"
     if not given and header.is_named(names.confidence):
         raise FileFormatError(
@@ -71,7 +77,7 @@ def policy_columns(header: Header, policy: Policy, names: ColumnNames) -> Column
         group=_stored(header, "group", names, known.group_column) if by_group else None,
     )
     found = _of_one_class(found, known, picked, where) if len(picked.columns) == 1 else found
-    if isinstance(policy, CertifiedClasses) and not found.probabilities:
+    if isinstance(policy, CertifiedClasses | CertifiedGroupClasses) and not found.probabilities:
         raise FileFormatError(
             f"The policy has a threshold for each answer, but {where} has no probabilities "
             "to tell the answers. Hint: name their columns (--probabilities)."
@@ -240,4 +246,6 @@ def _refuse(labels: Sequence[ClassName], classes: Sequence[str], where: str) -> 
 
 def has_numbered_groups(policy: Policy) -> bool:
     """Whether a policy has thresholds for groups that are whole numbers."""
-    return isinstance(policy, CertifiedGroups) and all(isinstance(name, int) for name in policy)
+    if isinstance(policy, OperatingPoint) or not policy.by_group:
+        return False
+    return all(isinstance(name, int) for name in policy)

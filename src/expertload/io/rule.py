@@ -20,7 +20,7 @@ import narwhals as nw
 from expertload.io.columns import Columns
 from expertload.io.policy_columns import ADDED, Policy
 from expertload.io.values import added_up, sum_tolerance
-from expertload.operating_point import CertifiedGroups, OperatingPoint
+from expertload.operating_point import OperatingPoint
 
 # The steps' own columns, which get their names at the end: a table may have such names already.
 ACCEPTED, LABEL, CONFIDENCE, WHY = (f"_{name}" for name in ADDED)
@@ -92,20 +92,20 @@ class Rule:
 
     def decided(self) -> dict[str, Any]:
         """Return whether the confidence reaches the threshold, always in double precision."""
-        say, policy = self.language, self.policy
-        if isinstance(policy, OperatingPoint):
-            limit = None if policy.threshold > LARGEST else say.lit(policy.threshold)
-        else:
-            by_group = isinstance(policy, CertifiedGroups)
-            sure = [(name, say.lit(policy[name].threshold)) for name in policy.certified]
-            limit = say.first(
-                [
-                    (self._is_group(name) if by_group else say.col(LABEL) == say.lit(name), each)
-                    for name, each in sure
-                ]
-            )
+        say, limit = self.language, self._limit(self.policy)
         reached = None if limit is None else say.double(CONFIDENCE) >= limit
         return {ACCEPTED: say.choose(reached, say.lit(True), say.lit(False))}
+
+    def _limit(self, policy: Policy) -> Any:
+        """Return the threshold of a row: the only one, or that of its group or answer."""
+        say = self.language
+        if isinstance(policy, OperatingPoint):
+            return None if policy.threshold > LARGEST else say.lit(policy.threshold)
+
+        def applies(name: Any) -> Any:
+            return self._is_group(name) if policy.by_group else say.col(LABEL) == say.lit(name)
+
+        return say.first([(applies(name), self._limit(policy[name])) for name in policy.certified])
 
     # ------------------------------------------------------------------ tests
 
@@ -167,7 +167,7 @@ class Rule:
     def _group_reason(self) -> Any:
         """Why the group of a row has no threshold; None if groups do not matter."""
         say, policy = self.language, self.policy
-        if not isinstance(policy, CertifiedGroups):
+        if isinstance(policy, OperatingPoint) or not policy.by_group:
             return None
         cases = [
             (self._is_group(name), say.lit(f"nothing is certified for the group {name}"))

@@ -29,7 +29,7 @@ from expertload.monitoring.bets import (
     confirming_evidence,
     start,
 )
-from expertload.operating_point import CertifiedClasses, ClassPromise
+from expertload.operating_point import CertifiedClasses, CertifiedGroupClasses, ClassPromise
 from expertload.operating_point.point import policy_digest, quantity
 
 __all__ = ["AccuracyMonitor", "History"]
@@ -539,6 +539,12 @@ def _check_same_promise(monitors: Sequence[AccuracyMonitor]) -> str | None:
 
 def _watched_promise(policy: Any, promise: str | None) -> ClassPromise | None:
     """Return the promise about a class to watch; None if the policy has no such promises."""
+    if isinstance(policy, CertifiedGroupClasses):
+        raise ParameterError(
+            "A monitor watches promises about classes in one group at a time. Got a policy for "
+            f"{len(policy)} groups. Hint: AccuracyMonitor.from_policy(policy[group], ...), with "
+            "the audits of that group."
+        )
     if not isinstance(policy, CertifiedClasses):
         if promise is not None:
             raise ParameterError(

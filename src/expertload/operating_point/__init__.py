@@ -13,7 +13,13 @@ from expertload.operating_point.certified import (
     ClusterPromise,
 )
 from expertload.operating_point.certify import certify
-from expertload.operating_point.classes import CertifiedClasses, ClassPromise, certify_classes
+from expertload.operating_point.classes import (
+    CertifiedClasses,
+    CertifiedGroupClasses,
+    ClassPromise,
+    certify_classes,
+    certify_group_classes,
+)
 from expertload.operating_point.groups import CertifiedGroups, certify_groups
 from expertload.operating_point.ladder import CertifiedThresholds, Ladder
 from expertload.operating_point.point import Decisions, OperatingPoint, Origin, at_threshold, choose
@@ -32,6 +38,7 @@ __all__ = [
     "CertifiedCascade",
     "CertifiedClasses",
     "CertifiedCurve",
+    "CertifiedGroupClasses",
     "CertifiedGroups",
     "CertifiedPoint",
     "CertifiedTargets",
@@ -50,6 +57,7 @@ __all__ = [
     "certify_cascade",
     "certify_classes",
     "certify_error_budget",
+    "certify_group_classes",
     "certify_groups",
     "certify_mean_cost",
     "choose",

@@ -19,6 +19,9 @@ answers and the other the negative ones. A single threshold for all answers woul
 the two (`benchmarks.certification` has both). Where an answer has both kinds of promises, its
 threshold is the loosest that passed for its precision and is not below any limit on misses. An
 answer that no promise is about is left to experts.
+
+Within groups, such as sites, the same is done with the cases of each group alone, at the group's
+share of the level, so that the promises to all groups hold together.
 """
 
 from __future__ import annotations
@@ -31,7 +34,14 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from expertload._check import check_fraction, check_level, message
+from expertload._check import (
+    check_fraction,
+    check_level,
+    check_same_length,
+    check_same_order,
+    message,
+)
+from expertload._label_arrays import check_groups
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases
 from expertload.exceptions import InsufficientDataError, ParameterError
@@ -41,7 +51,7 @@ from expertload.operating_point.certify import (
     check_cluster_promise,
     check_unweighted,
 )
-from expertload.operating_point.groups import PointsByName
+from expertload.operating_point.groups import PointsByName, groups_of
 from expertload.operating_point.ladder import Promise, Risk
 from expertload.operating_point.point import (
     Decisions,
@@ -51,6 +61,7 @@ from expertload.operating_point.point import (
     at_least,
     at_threshold,
     origin_of,
+    plain_labels,
     read_cases,
     sure_that,
 )
@@ -176,13 +187,24 @@ class CertifiedClasses(PointsByName[OperatingPoint]):
     @property
     def guarantee(self) -> str:
         """The promises in words, and the answers that are left to experts."""
-        kept = [(promise, point) for promise, point in self.promises.items() if point.is_certified]
-        parts = []
-        if kept:
-            parts += [self._in_words(promise) for promise, _ in kept]
-            together = "all of this" if len(kept) > 1 else "this"
-            sure = sure_that(self.confidence_level)
-            parts.append(f"{sure} {together} holds. {kept[0][1].conditions}")
+        kept = [point for point in self.promises.values() if point.is_certified]
+        if not kept:
+            return self.in_words
+        together = "all of this" if len(kept) > 1 else "this"
+        return self._said(
+            f"{sure_that(self.confidence_level)} {together} holds. {kept[0].conditions}"
+        )
+
+    @property
+    def in_words(self) -> str:
+        """What is promised, without how sure that is."""
+        return self._said()
+
+    def _said(self, *sure: str) -> str:
+        kept = [promise for promise, point in self.promises.items() if point.is_certified]
+        parts = [*map(self._in_words, kept), *sure]
+        if not self.promises:
+            parts.append("There are no cases of a kind that is promised something about.")
         parts += [
             f"{promise} cannot be promised: {point.guarantee}"
             for promise, point in self.promises.items()
@@ -232,6 +254,72 @@ class CertifiedClasses(PointsByName[OperatingPoint]):
         return replace(same, points={numbers[label]: each for label, each in same.items()})
 
 
+@dataclass(frozen=True, kw_only=True)
+class CertifiedGroupClasses(PointsByName[CertifiedClasses]):  # type: ignore[type-var]
+    """A mapping from groups to their thresholds for each answer; all promises hold together.
+
+    Attributes
+    ----------
+    points : dict from str or int to CertifiedClasses
+        The thresholds and promises of each group, in sorted order.
+    confidence_level : float
+        The probability that all promises that were certified hold at once, in all groups.
+    origin : Origin
+        The data, the model and the day.
+    """
+
+    points: dict[Label, CertifiedClasses]
+    confidence_level: float
+    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
+
+    by_group = True
+
+    @property
+    def promises(self) -> dict[str, CertifiedPoint]:
+        """What each promise's own tests certified, by group and promise: ``a: missed:1=0.02``."""
+        return {
+            f"{group}: {promise}": point
+            for group, own in self.items()
+            for promise, point in own.promises.items()
+        }
+
+    @property
+    def guarantee(self) -> str:
+        """The promises to each group in words, and what is left to experts."""
+        kept = [point for point in self.promises.values() if point.is_certified]
+        parts = [f"{group}: {own.in_words}" for group, own in self.items()]
+        if kept:
+            sure = sure_that(self.confidence_level)
+            parts.append(f"{sure} all of this holds, in all groups at once. {kept[0].conditions}")
+        return " ".join(parts)
+
+    def decide(
+        self, y_proba: ArrayLike, *, groups: ArrayLike, confidence: ArrayLike | None = None
+    ) -> Decisions:
+        """Decide new cases, each by the threshold of its answer in its group.
+
+        Parameters
+        ----------
+        y_proba, confidence
+            As in `OperatingPoint.decide`.
+        groups : array-like of shape (n_cases,)
+            The group of each case. Cases of unknown groups are delegated.
+        """
+        check_same_order(y_proba=y_proba, confidence=confidence, groups=groups)
+        answers, scores = read_cases(self.origin, y_proba, confidence)
+        named, accepted = np.asarray(check_groups(groups)), np.zeros(len(scores), dtype=np.bool_)
+        check_same_length(groups=named, confidence=scores)
+        for group, own in self.items():
+            rows = np.flatnonzero(named == group)
+            accepted[rows] = own._accepts(scores[rows], answers[rows])
+        return Decisions(accepted, answers)
+
+    def with_origin(self, origin: Origin) -> CertifiedGroupClasses:
+        """Return the same points with another origin."""
+        points = {group: own.with_origin(origin) for group, own in self.items()}
+        return replace(self, points=points, origin=origin)
+
+
 def certify_classes(
     cases: Cases,
     *,
@@ -276,29 +364,77 @@ def certify_classes(
     >>> print({answer: f"{point.threshold:.3f}" for answer, point in policy.items()})
     {'benign': '0.947', 'malignant': '0.823'}
     """
-    check_unweighted(cases.weight)
-    target, proba, _ = cases.predictions
-    labels = cases.labels or tuple(range(proba.shape[1]))
-    wanted = _read_promises([promises] if isinstance(promises, str) else promises, labels)
-    level = check_level(confidence_level)
-    answer, tested = proba.argmax(axis=1), {}
-    for promise in wanted:
-        of = answer if promise.kind == "precision" else target
-        part = cases.take(of == labels.index(promise.label))
-        if not len(part):
-            raise InsufficientDataError(f"{promise} is about cases that the calibration lacks.")
-        tested[promise] = _certify(part, promise, (1 - level) / len(wanted), cluster_promise)
+    wanted, level = _read_promises(promises, cases), _level(cases, confidence_level)
+    tested = _tested(cases, wanted, level, cluster_promise)
+    return _certified(cases, tested, level, origin_of(cases, model_name))
+
+
+def certify_group_classes(
+    cases: Cases,
+    *,
+    promises: str | Sequence[str],
+    confidence_level: float = 0.95,
+    cluster_promise: ClusterPromise = "all_cases",
+    model_name: str | None = None,
+) -> CertifiedGroupClasses:
+    """Certify promises about classes within each group, with the level shared out among groups.
+
+    Parameters
+    ----------
+    cases : Cases
+        Calibration cases with the group of each, as in `certify_groups`.
+    promises, cluster_promise, model_name
+        As in `certify_classes`; the same promises are made to every group.
+    confidence_level : float, default=0.95
+        The probability that all promises to all groups are kept at once.
+
+    Returns
+    -------
+    CertifiedGroupClasses
+        A mapping from groups to their points. A group that has no case of the kind that a promise
+        is about is left to experts completely.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload import Cases
+    >>> from expertload.operating_point import certify_group_classes
+    >>> rng = np.random.default_rng(0)
+    >>> malignant = rng.beta(0.3, 0.6, size=6000)
+    >>> y_true = np.where(rng.random(6000) < malignant, "malignant", "benign")
+    >>> site = np.where(np.arange(6000) < 5950, "north", "south")
+    >>> labels = ["benign", "malignant"]
+    >>> cases = Cases.from_predictions(y_true, malignant, labels=labels, groups=site)
+    >>> policy = certify_group_classes(cases, promises="missed:malignant=0.02")
+    >>> policy["north"].certified, policy["south"].certified
+    (('benign',), ())
+    """
+    names, rows = np.unique(groups_of(cases), return_inverse=True)
+    wanted, level = _read_promises(promises, cases), _level(cases, confidence_level)
     origin, points = origin_of(cases, model_name), {}
-    for column in np.unique(answer).tolist():
-        threshold = _threshold(labels[column], tested)
-        point = at_threshold(cases.take(answer == column), threshold=threshold)
-        points[labels[column]] = replace(point, origin=origin)
-    return CertifiedClasses(points=points, promises=tested, confidence_level=level, origin=origin)
+    for index, name in enumerate(plain_labels(names)):
+        part, shared = cases.take(rows == index), 1 - (1 - level) / len(names)
+        try:
+            tested = _tested(part, wanted, shared, cluster_promise)
+        except InsufficientDataError:
+            tested = {}
+        points[name] = _certified(part, tested, shared, origin)
+    return CertifiedGroupClasses(points=points, confidence_level=level, origin=origin)
 
 
-def _read_promises(given: Sequence[str], labels: Sequence[Label]) -> list[ClassPromise]:
+def _level(cases: Cases, confidence_level: float) -> float:
+    check_unweighted(cases.weight)
+    return check_level(confidence_level)
+
+
+def _labels(cases: Cases) -> Sequence[Label]:
+    return cases.labels or tuple(range(cases.predictions.proba.shape[1]))
+
+
+def _read_promises(promises: str | Sequence[str], cases: Cases) -> list[ClassPromise]:
     """Return promises about known classes, at most one of each kind about each class."""
-    known = {str(label): label for label in labels}
+    given = [promises] if isinstance(promises, str) else promises
+    known = {str(label): label for label in _labels(cases)}
     wanted = []
     for promise in map(ClassPromise.parse, given):
         if str(promise.label) not in known:
@@ -309,6 +445,33 @@ def _read_promises(given: Sequence[str], labels: Sequence[Label]) -> list[ClassP
         what = "must be one or more, and different"
         raise ParameterError(message("promises", what, ", ".join(given) or "none", HINT))
     return wanted
+
+
+def _tested(
+    cases: Cases, wanted: Sequence[ClassPromise], level: float, clusters: ClusterPromise
+) -> dict[ClassPromise, CertifiedPoint]:
+    """Test each promise on the cases that it is about, at its share of the level."""
+    target, proba, _ = cases.predictions
+    tested = {}
+    for promise in wanted:
+        of = proba.argmax(axis=1) if promise.kind == "precision" else target
+        part = cases.take(of == _labels(cases).index(promise.label))
+        if not len(part):
+            raise InsufficientDataError(f"{promise} is about cases that the calibration lacks.")
+        tested[promise] = _certify(part, promise, (1 - level) / len(wanted), clusters)
+    return tested
+
+
+def _certified(
+    cases: Cases, tested: dict[ClassPromise, CertifiedPoint], level: float, origin: Origin
+) -> CertifiedClasses:
+    """Return a threshold for each answer that keeps the promises about it."""
+    answer, points = cases.predictions.proba.argmax(axis=1), {}
+    for column in np.unique(answer).tolist():
+        label = _labels(cases)[column]
+        point = at_threshold(cases.take(answer == column), threshold=_threshold(label, tested))
+        points[label] = replace(point, origin=origin)
+    return CertifiedClasses(points=points, promises=tested, confidence_level=level, origin=origin)
 
 
 def _certify(

@@ -49,10 +49,24 @@ class PointsByName(Policy, Points[Label, Point]):
         """The promise in words."""
 
     @property
+    def threshold(self) -> float:
+        """The loosest of all thresholds; infinity if everything is delegated."""
+        return min(point.threshold for point in self.values())
+
+    @property
+    def n_cases(self) -> float:
+        """All cases that the points were made from."""
+        return sum(point.n_cases for point in self.values())
+
+    @property
+    def n_delegated(self) -> float:
+        """Those of them that are delegated."""
+        return sum(point.n_delegated for point in self.values())
+
+    @property
     def expert_load(self) -> float:
         """The share of all cases delegated."""
-        points = self.points.values()
-        return sum(p.n_delegated for p in points) / sum(p.n_cases for p in points)
+        return self.n_delegated / self.n_cases
 
     def _accepts(self, scores: FloatArray, names: ArrayLike) -> BoolArray:
         distinct, rows = np.unique(np.asarray(names), return_inverse=True)
@@ -84,6 +98,8 @@ class CertifiedGroups(PointsByName[CertifiedPoint]):
     target_accuracy: float
     confidence_level: float
     origin: Origin = field(default_factory=Origin, compare=False, repr=False)
+
+    by_group = True
 
     @property
     def guarantee(self) -> str:
@@ -188,7 +204,7 @@ def certify_groups(
     check_unweighted(cases.weight)
     promise = read_promise(target_accuracy, confidence_level, method, risk)
     check_cluster_promise(cases, cluster_promise, risk)
-    names, rows = np.unique(_groups_of(cases), return_inverse=True)
+    names, rows = np.unique(groups_of(cases), return_inverse=True)
     shared = promise._replace(error_level=promise.error_level / len(names))
     origin, points = origin_of(cases, model_name), {}
     for index, name in enumerate(plain_labels(names)):
@@ -202,7 +218,8 @@ def certify_groups(
     )
 
 
-def _groups_of(cases: Cases) -> ArrayLike:
+def groups_of(cases: Cases) -> ArrayLike:
+    """Return the groups of cases; raise if they have none."""
     if cases.groups is None:
         hint = "pass groups= to Cases.from_predictions or Cases.from_correctness"
         raise ParameterError(message("cases", "must have groups", "none", hint))

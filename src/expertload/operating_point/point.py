@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -106,6 +106,8 @@ class Origin:
 
 class Policy:
     """What a point and the points of groups have in common: they are saved as JSON."""
+
+    by_group: ClassVar[bool] = False  # whether the thresholds depend on the group of a case
 
     def to_json(self, *, model_name: str | None = None) -> str:
         """Return the policy as JSON, which `expertload.operating_point.from_json` reads.
@@ -374,10 +376,9 @@ def policy_digest(policy: Any) -> str:
     >>> policy_digest(policy)[:8]
     'd4b1cf73'
     """
-    points = policy.items() if isinstance(policy, Mapping) else [("", policy)]
     origin = policy.origin
     content = {
-        "thresholds": [[group, point.threshold] for group, point in points],
+        "thresholds": _thresholds(policy if isinstance(policy, Mapping) else {"": policy}),
         "target_accuracy": getattr(policy, "target_accuracy", None),
         "confidence_level": getattr(policy, "confidence_level", None),
         "ranked_by": origin.ranked_by,
@@ -387,6 +388,13 @@ def policy_digest(policy: Any) -> str:
     if hasattr(policy, "promises"):
         content["promises"] = [str(promise) for promise in policy.promises]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _thresholds(points: Mapping[Any, Any]) -> list[list[Any]]:
+    return [
+        [name, _thresholds(each) if isinstance(each, Mapping) else each.threshold]
+        for name, each in points.items()
+    ]
 
 
 # ------------------------------------------------------------------ points read off the curve

@@ -17,7 +17,11 @@ import numpy as np
 from expertload._store import DocumentKind, plain
 from expertload.exceptions import FileFormatError
 from expertload.operating_point.certified import CertifiedPoint, SavedAdvice
-from expertload.operating_point.classes import CertifiedClasses, ClassPromise
+from expertload.operating_point.classes import (
+    CertifiedClasses,
+    CertifiedGroupClasses,
+    ClassPromise,
+)
 from expertload.operating_point.groups import CertifiedGroups
 from expertload.operating_point.ladder import CertifiedThresholds, Steps
 from expertload.operating_point.point import OperatingPoint, Origin
@@ -25,7 +29,7 @@ from expertload.operating_point.promises import ErrorBudget
 
 __all__ = ["from_json", "load_operating_point"]
 
-Saved = OperatingPoint | CertifiedGroups | CertifiedClasses
+Saved = OperatingPoint | CertifiedGroups | CertifiedClasses | CertifiedGroupClasses
 
 DOCUMENT = DocumentKind(
     "expertload operating point", 6, hint="save it again, or certify again; do not edit the file"
@@ -88,14 +92,16 @@ def _content(policy: Saved) -> dict[str, Any]:
     if isinstance(policy, CertifiedGroups):
         target = {"target_accuracy": policy.target_accuracy}
         return {"type": "groups", **target, **level, "groups": _entries("group", policy.items())}
+    if isinstance(policy, CertifiedGroupClasses):
+        return {"type": "group_classes", **level, "groups": _entries("group", policy.items())}
     answers = _entries("answer", policy.items())
     promised = ((promise._asdict(), point) for promise, point in policy.promises.items())
     promises = _entries("promise", promised)
     return {"type": "classes", **level, "answers": answers, "promises": promises}
 
 
-def _entries(key: str, points: Iterable[tuple[Any, OperatingPoint]]) -> list[dict[str, Any]]:
-    return [{key: name, "point": _point(point)} for name, point in points]
+def _entries(key: str, points: Iterable[tuple[Any, Saved]]) -> list[dict[str, Any]]:
+    return [{key: name, "point": _content(point)} for name, point in points]
 
 
 # ------------------------------------------------------------------ reading
@@ -111,7 +117,7 @@ def load_operating_point(path: str | os.PathLike[str]) -> Saved:
 
     Returns
     -------
-    OperatingPoint, CertifiedPoint, CertifiedGroups or CertifiedClasses
+    OperatingPoint, CertifiedPoint, CertifiedGroups, CertifiedClasses or CertifiedGroupClasses
         What was saved, with its ``origin`` but without the ladder of tests.
 
     Raises
@@ -145,7 +151,7 @@ def from_json(text: str) -> Saved:
 
     Returns
     -------
-    OperatingPoint, CertifiedPoint, CertifiedGroups or CertifiedClasses
+    OperatingPoint, CertifiedPoint, CertifiedGroups, CertifiedClasses or CertifiedGroupClasses
         As in `load_operating_point`, with the same errors.
 
     Examples
@@ -172,14 +178,16 @@ def _policy(document: dict[str, Any]) -> Saved:
 def _read_content(content: dict[str, Any], origin: Origin, version: int) -> Saved:
     def points(name: str, key: str) -> list[tuple[Any, Any]]:
         entries = content[name]
-        return [(each[key], _read_point(each["point"], origin, version)) for each in entries]
+        return [(each[key], _read_content(each["point"], origin, version)) for each in entries]
 
-    if content["type"] not in ("groups", "classes"):
+    if content["type"] not in ("groups", "classes", "group_classes"):
         return _read_point(content, origin, version)
     common = {"confidence_level": content["confidence_level"], "origin": origin}
     if content["type"] == "groups":
         parts, target = dict(points("groups", "group")), content["target_accuracy"]
         return CertifiedGroups(points=parts, target_accuracy=target, **common)
+    if content["type"] == "group_classes":
+        return CertifiedGroupClasses(points=dict(points("groups", "group")), **common)
     promises = {ClassPromise(**name): point for name, point in points("promises", "promise")}
     return CertifiedClasses(points=dict(points("answers", "answer")), promises=promises, **common)
 

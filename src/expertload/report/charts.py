@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -18,7 +18,7 @@ from expertload._format import percent, promised
 from expertload._typing import FloatArray
 from expertload.cases import Cases
 from expertload.display._curve import along_curve, visible
-from expertload.evaluation import ClassEvaluation, Evaluation, GroupEvaluation, Members
+from expertload.evaluation import Confusion, Evaluation, GroupEvaluation, Members
 from expertload.operating_point import CertifiedPoint, ClassPromise, certified_curve
 from expertload.operating_point.point import digits
 from expertload.report.scale import Frame, Tick, round_ticks
@@ -49,20 +49,18 @@ class Lines:
     certified: Strokes = field(default_factory=Strokes)
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(NamedTuple):
     """A bin of the histogram: wrong cases below, right cases on top."""
 
     x: float
     width: float
     right_top: float
+    right_height: float
     wrong_top: float
     wrong_height: float
-    right_height: float
 
 
-@dataclass(frozen=True)
-class Dot:
+class Dot(NamedTuple):
     """A rate with its interval."""
 
     x: float
@@ -233,19 +231,9 @@ def histogram_figure(evaluation: Evaluation) -> Figure:
     edges, right, wrong = evaluation.histogram
     tallest = float((right + wrong).max())
     frame = replace(SMALL, x_range=(float(edges[0]), float(edges[-1])), y_range=(0.0, tallest))
-    x, base, top = frame.x(edges), frame.y(0.0), frame.y(right + wrong)
-    middle = frame.y(wrong)
-    bars = [
-        Bar(
-            x=float(x[i]) + 0.75,
-            width=float(x[i + 1] - x[i]) - 1.5,
-            right_top=float(top[i]),
-            right_height=float(middle[i] - top[i]),
-            wrong_top=float(middle[i]),
-            wrong_height=float(base - middle[i]),
-        )
-        for i in range(len(right))
-    ]
+    x, base, top, middle = frame.x(edges), frame.y(0.0), frame.y(right + wrong), frame.y(wrong)
+    columns = (x[:-1] + 0.75, np.diff(x) - 1.5, top, middle - top, middle, base - middle)
+    bars = [Bar(*each) for each in zip(*(c.tolist() for c in columns), strict=True)]
     summary = f"{right.sum():,.10g} right and {wrong.sum():,.10g} wrong".replace(",", "\u202f")
     return Figure(
         frame, _confidence_ticks(frame, evaluation), _count_ticks(frame), bars=bars, summary=summary
@@ -289,8 +277,7 @@ FEW_MORE = 4
 STRIP = Frame(width=160, height=18, left=4, right=156, top=0, bottom=18)  # as in tables.js
 
 
-@dataclass(frozen=True)
-class PartRow:
+class PartRow(NamedTuple):
     """A group or a class, and the position of its interval on the strip."""
 
     part: GroupEvaluation
@@ -298,39 +285,36 @@ class PartRow:
     is_folded: bool
 
     @property
-    def confusions(self) -> list[tuple[str, float]]:
+    def confusions(self) -> tuple[Confusion, ...]:
         """The classes that were predicted instead of this one."""
-        return [*self.part.confused_with] if isinstance(self.part, ClassEvaluation) else []
+        return getattr(self.part, "confused_with", ())
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartTable:
+class PartTable(NamedTuple):
     """All rows of a table, worst first, and how they change along the slider."""
 
     number: int
     kind: str
     rows: list[PartRow]
+    n_folded: int
     n_left_out: int
     target_on_strip: float
     moves: dict[str, Any]
 
-    @property
-    def n_folded(self) -> int:
-        """The number of rows that are hidden at first."""
-        return sum(row.is_folded for row in self.rows)
 
-
-def part_tables(index: int, evaluation: Evaluation, stops: Stops) -> list[PartTable]:
-    """Return the tables of the model with this index: groups and classes, if there are any."""
-    members, answers = evaluation.members, evaluation.answers
-    tables = []
-    if members is not None:
-        tables.append(_table(2 * index, "group", evaluation.groups, members, evaluation, stops))
-    if answers is not None:
-        members = Members(answers.names, answers.target)
-        classes = evaluation.classes
-        tables.append(_table(2 * index + 1, "class", classes, members, evaluation, stops))
-    return tables
+def part_tables(index: int, evaluation: Evaluation, stops: Stops) -> dict[str, PartTable]:
+    """Return the tables of the model with this index: of groups and of classes, if known."""
+    answers = evaluation.answers
+    of_class = None if answers is None else Members(answers.names, answers.target)
+    kinds = {
+        "group": (evaluation.groups, evaluation.members),
+        "class": (evaluation.classes, of_class),
+    }
+    return {
+        kind: _table(2 * index + i, kind, parts, members, evaluation, stops)
+        for i, (kind, (parts, members)) in enumerate(kinds.items())
+        if members is not None
+    }
 
 
 def _table(
@@ -348,6 +332,7 @@ def _table(
         number=number,
         kind=kind,
         rows=[PartRow(part, _dot(part, strip), i >= fold) for i, part in enumerate(shown)],
+        n_folded=len(shown) - fold,
         n_left_out=len(parts) - len(shown),
         target_on_strip=float(strip.x(evaluation.target_accuracy)),
         moves={

@@ -13,83 +13,39 @@ import os
 import platform
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from expertload._check import check_fraction, check_models, check_positive, message, require_extra
+from expertload._check import (
+    check_fraction,
+    check_models,
+    check_positive,
+    parameter_error,
+    require_extra,
+)
 from expertload._files import write_atomically
 from expertload._format import percent, promised
-from expertload.evaluation import Compared, Evaluation, compare_with_first
-from expertload.exceptions import ParameterError
+from expertload.evaluation import Evaluation, compare_with_first
 from expertload.operating_point.point import digits as point_digits
 from expertload.report import charts
-from expertload.report.charts import PartTable
 from expertload.report.scale import Frame
 from expertload.report.slider import Stops, find_stops
 
 N_COLOURS, N_TABLE_ROWS = 7, 20
 
 
-@dataclass(frozen=True)
-class TableRow:
-    """A row of the table with the numbers of the curve."""
-
-    threshold: float
-    load: float
-    accuracy: float
-    low: float
-    high: float
-    accepted: float
-    errors: float
-    is_certified: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelPart:
-    """Everything that the page shows about one model."""
-
-    name: str
-    colour: int
-    dashes: int
-    evaluation: Evaluation
-    stops: Stops
-    lines: charts.Lines
-    in_words: str
-    reliability: charts.Figure | None
-    histogram: charts.Figure
-    team: charts.Figure | None
-    promises: list[charts.Figure]
-    parts: list[PartTable]
-    table: list[TableRow]
-    comparison: Compared | None
-
-    def table_of(self, kind: str) -> PartTable | None:
-        """Return the table of groups or classes; None if there is none."""
-        return next((table for table in self.parts if table.kind == kind), None)
-
-    @property
-    def has_group(self) -> bool:
-        """Whether there is a table of groups."""
-        return self.table_of("group") is not None
-
-    @property
-    def has_class(self) -> bool:
-        """Whether there is a table of classes."""
-        return self.table_of("class") is not None
-
-
-def models_of_page(models: Mapping[str, Evaluation]) -> tuple[list[ModelPart], Frame]:
-    """Return the parts of the page, and the frame that all curves share."""
+def models_of_page(models: Mapping[str, Evaluation]) -> tuple[list[SimpleNamespace], Frame]:
+    """Return all that the page shows about each model, and the frame that all curves share."""
     stops = [find_stops(evaluation) for evaluation in models.values()]
     frame = charts.coc_frame(list(models.values()), stops)
     comparisons, _ = compare_with_first(models)
     parts = [
-        ModelPart(
+        SimpleNamespace(
             name=name,
             colour=i % N_COLOURS,
             dashes=i // N_COLOURS % 3,
@@ -110,24 +66,24 @@ def models_of_page(models: Mapping[str, Evaluation]) -> tuple[list[ModelPart], F
     return parts, frame
 
 
-def _table(stops: Stops) -> list[TableRow]:
-    """Return rows at about every twentieth of the load."""
+def _table(stops: Stops) -> list[dict[str, Any]]:
+    """Return the numbers of the curve at about every twentieth of the load."""
     loads = stops.load[:-1]
     marks = np.searchsorted(loads, np.arange(N_TABLE_ROWS) / N_TABLE_ROWS)
     rows = np.unique(np.minimum(marks, len(loads) - 1))
-    return [
-        TableRow(
-            threshold=float(stops.threshold[i]),
-            load=float(loads[i]),
-            accuracy=float(1 - stops.errors[i] / stops.accepted[i]),
-            low=float(stops.low[i]),
-            high=float(stops.high[i]),
-            accepted=float(stops.accepted[i]),
-            errors=float(stops.errors[i]),
-            is_certified=bool(stops.certified[i]),
-        )
-        for i in rows
-    ]
+    accepted, errors = stops.accepted[rows], stops.errors[rows]
+    columns = {
+        "threshold": stops.threshold[rows],
+        "load": loads[rows],
+        "accuracy": 1 - errors / accepted,
+        "low": stops.low[rows],
+        "high": stops.high[rows],
+        "accepted": accepted,
+        "errors": errors,
+        "is_certified": stops.certified[rows],
+    }
+    listed = [values.tolist() for values in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*listed, strict=True)]
 
 
 # ------------------------------------------------------------------ wording
@@ -237,7 +193,7 @@ def build_report(
     report.html 1
     """
     check_page_name(path, "path")
-    evaluations = _check_evaluations(models, Evaluation)
+    evaluations = _check_evaluations(models)
     defaults = {
         "expertAccuracy": check_fraction(expert_accuracy, "expert_accuracy"),
         "volume": check_positive(
@@ -260,6 +216,7 @@ def _render(
     created: datetime,
 ) -> str:
     jinja2 = require_extra("jinja2", "report", "The report")
+    safe = require_extra("markupsafe", "report", "The report").Markup  # our own text
     parts, frame = models_of_page(models)
     style, *scripts = ((TEMPLATES / name).read_text("utf-8") for name in INLINED)
     script = "\n".join(scripts)
@@ -278,19 +235,13 @@ def _render(
         models=parts,
         frame=frame,
         defaults=defaults,
-        style=_inline(style),
-        script=_inline(script),
+        style=safe(style),
+        script=safe(script),
         policy=_content_security_policy(style, script),
-        payload=_inline(_payload(parts, frame, defaults)),
+        payload=safe(_payload(parts, frame, defaults)),
         versions=_versions(),
     )
     return page
-
-
-def _inline(text: str) -> Any:
-    """Mark our own text as safe, so that it is not escaped."""
-    markup = require_extra("markupsafe", "report", "The report")
-    return markup.Markup(text)
 
 
 def _content_security_policy(style: str, script: str) -> str:
@@ -305,15 +256,15 @@ def _hash(text: str) -> str:
     return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
 
 
-def _payload(parts: list[ModelPart], frame: Frame, defaults: dict[str, float]) -> str:
+def _payload(parts: list[SimpleNamespace], frame: Frame, defaults: dict[str, float]) -> str:
     """Return the numbers behind the slider, escaped so that no text can end the script block."""
     data = {
-        "tables": {table.number: table.moves for part in parts for table in part.parts},
+        "tables": {table.number: table.moves for part in parts for table in part.parts.values()},
         "models": [
             {
                 "name": part.name,
                 "histogram": part.histogram.frame.x_range,
-                "tables": [table.number for table in part.parts],
+                "tables": [table.number for table in part.parts.values()],
                 **part.stops.to_dict(),
                 **_team(part),
             }
@@ -330,7 +281,7 @@ def _payload(parts: list[ModelPart], frame: Frame, defaults: dict[str, float]) -
     return text
 
 
-def _team(part: ModelPart) -> dict[str, list[float]]:
+def _team(part: SimpleNamespace) -> dict[str, list[float]]:
     """Return the team's accuracy at each stop, if experts' answers are known."""
     team = part.evaluation.team
     if team is None:
@@ -345,30 +296,19 @@ def _versions() -> str:
     return f"expertload {__version__}, numpy {np.__version__}, Python {platform.python_version()}"
 
 
-def _check_evaluations(models: Any, kind: type) -> dict[str, Any]:
+def _check_evaluations(models: Any) -> dict[str, Evaluation]:
     """Return evaluations by name; a single one without a name is called "model"."""
-    named = check_models({"Model": models} if isinstance(models, kind) else models)
+    named = check_models({"Model": models} if isinstance(models, Evaluation) else models)
     for name, model in named.items():
-        if not isinstance(model, kind):
-            raise ParameterError(
-                message(
-                    "models",
-                    f"must map names to {kind.__name__} objects",
-                    f"a {type(model).__name__} for '{name}'",
-                    "pass results of evaluate",
-                )
-            )
+        if not isinstance(model, Evaluation):
+            got = f"a {type(model).__name__} for '{name}'"
+            wanted = "must map names to Evaluation objects"
+            raise parameter_error("models", wanted, got, "pass results of evaluate")
     return named
 
 
 def check_page_name(path: str | os.PathLike[str], name: str) -> None:
     """Raise unless the name ends in .html, because browsers open HTML only under such names."""
     if not os.fspath(path).lower().endswith((".html", ".htm")):
-        raise ParameterError(
-            message(
-                name,
-                "must end in .html",
-                os.fspath(path),
-                "write an .html file; for a PDF, print it from a browser",
-            )
-        )
+        hint = "write an .html file; for a PDF, print it from a browser"
+        raise parameter_error(name, "must end in .html", os.fspath(path), hint)

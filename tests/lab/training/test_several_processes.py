@@ -63,7 +63,7 @@ def test_two_processes_train_as_one(in_one_process, run_path):
 def test_torchrun(in_one_process, run_path):
     RunFolder(run_path).create(CONFIG)
     done = run_command(
-        *("--standalone", "--nproc-per-node", 2, "-m", "expertload.cli"),
+        *("--standalone", "--nproc-per-node", 2, "-m", "expertload"),
         *("lab", "train", run_path, "--accelerator", "cpu"),
         module="torch.distributed.run",
     )

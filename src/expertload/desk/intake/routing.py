@@ -19,7 +19,12 @@ from expertload import operating_point
 from expertload._typing import BoolArray, FloatArray
 from expertload.desk.intake.case import SentCase
 from expertload.exceptions import DeskRefusedError, FileFormatError, InvalidInputError
-from expertload.operating_point import CertifiedClasses, CertifiedGroups, CertifiedPoint
+from expertload.operating_point import (
+    CertifiedClasses,
+    CertifiedGroupClasses,
+    CertifiedGroups,
+    CertifiedPoint,
+)
 from expertload.operating_point.point import confidence_of
 
 Point = CertifiedPoint | CertifiedGroups
@@ -168,7 +173,7 @@ def read_policy(document: str) -> RoutingPolicy:
         point = operating_point.from_json(document)
     except (FileFormatError, InvalidInputError) as error:
         raise DeskRefusedError("bad_policy", f"This is not a policy: {error}") from error
-    if isinstance(point, CertifiedClasses):
+    if isinstance(point, CertifiedClasses | CertifiedGroupClasses):
         raise DeskRefusedError(
             "not_certified",
             "A desk needs a policy that promises an accuracy, and this one makes promises about "

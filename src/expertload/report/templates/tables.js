@@ -55,6 +55,7 @@ const partTables = (tables, models, words) => {
     cells.interval.textContent =
       part.rate === null ? "" : part.interval.map(words.percent).join(" to ");
     put(cells.load, part.load, words.percent(part.load));
+    cells.automated.textContent = words.percent(1 - part.load);
     cells.few.hidden = !part.isSmall;
     cells.mark.toggleAttribute("hidden", part.rate === null);
     if (part.rate === null) return;
@@ -73,6 +74,7 @@ const partTables = (tables, models, words) => {
       load,
       name: row.querySelector(".name").textContent.toLowerCase(),
       interval: row.querySelector(".right-rate small"),
+      automated: row.querySelector(".automated"),
       few: row.querySelector(".few"),
       mark: row.querySelector("svg g"),
       whisker: row.querySelector(".whisker"),

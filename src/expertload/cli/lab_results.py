@@ -1,14 +1,17 @@
-"""`expertload lab lower-load DATA`."""
+"""`expertload lab table`, `compare` and `lower-load`: what training gains, as tables."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
-from expertload.cli.lab_train import Accelerator, DataDir, Settings
-from expertload.cli.screen import console
+from expertload.cli.lab_train import ACCESS, TRAINING
+from expertload.cli.options import takes
+from expertload.cli.screen import console, neutral, table_of
+from expertload.lab import OutlierNumber, TableFormat, TableKind
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,6 +24,122 @@ if TYPE_CHECKING:
 WIDE = 150  # the width of a screen that has room for all numbers
 
 
+Folder = Annotated[
+    Path,
+    typer.Argument(help="A folder of runs, or the name of a recipe whose runs are in runs/NAME."),
+]
+
+
+def table(
+    runs: Folder,
+    kind: TableKind = "performance",
+    format: TableFormat = "markdown",  # noqa: A002 - the usual name
+    losses: str | None = None,
+    number: OutlierNumber = "auroc",
+    ensembles: bool = False,
+    as_published: bool = False,
+    save_rows: Path | None = None,
+) -> None:
+    """Make the paper's tables from runs, with the published figures next to ours.
+
+    Mean and spread are over seeds; the best is bold and the second underlined. If a loss was
+    trained with several options, the table shows those that were best on validation data.
+
+    Parameters
+    ----------
+    kind
+        What the table shows.
+    format
+        The format of the table.
+    losses : NAMES, default all there are
+        Losses to show, separated by commas.
+    number
+        The number to show, with --kind ood.
+    ensembles
+        Also show the mean probability over the seeds of each loss.
+    as_published
+        Compute AUCOC, loads, KS and class-wise ECE as the authors' code does, and calibrate by
+        their grid of temperatures, to compare with the published figures.
+    save_rows : FILE.csv
+        Also write every number of every run to this CSV file, with seeds, settings and versions.
+    """
+    from expertload.lab.results.ensembles import collect_ensembles
+    from expertload.lab.results.rows import collect, write_rows
+    from expertload.lab.results.tables import make_table
+
+    rows = collect(_find(runs), as_published=as_published)
+    if ensembles:
+        rows += collect_ensembles(_find(runs))
+    text = make_table(
+        rows,
+        kind=kind,
+        format=format,
+        losses=None if losses is None else [name.strip() for name in losses.split(",")],
+        outlier_number=number,
+    )
+    if save_rows is not None:
+        write_rows(save_rows, rows)
+    if not text:
+        what = "runs that are done" if not rows else f"results for --kind {kind}"
+        console(stderr=True).print(f"There are no {what} in {_find(runs)}.")
+        raise typer.Exit(1)
+    if as_published and format == "markdown":
+        text = f"Computed as the authors' code does.\n\n{text}"
+    typer.echo(neutral(text))
+
+
+def compare(
+    first: str,
+    second: str,
+    runs: Path | None = None,
+    number: str = "aucoc",
+    rounds: Annotated[int, typer.Option(min=1)] = 1000,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+) -> None:
+    """Test whether two runs, or groups of runs, differ on the same test cases.
+
+    Groups are compared as ensembles, and seed by seed if both have the same seeds.
+
+    Parameters
+    ----------
+    first
+        A run's folder, several separated by commas, or a loss.
+    second
+        The same, for the runs to compare with.
+    runs : FOLDER
+        Folder of runs, or a recipe's name: FIRST and SECOND are then losses.
+    number : NAME
+        The number to compare: aucoc, accuracy, load@95, ece, ks, brier, cwece or nll.
+    rounds
+        Rounds of the permutation test.
+    seed
+        Seed of the permutation test.
+    """
+    from expertload.lab.results.compare import compare_runs
+
+    sides = [_side(words, runs) for words in (first, second)]
+    result = compare_runs(sides[0], sides[1], number=number, n_rounds=rounds, random_state=seed)
+    typer.echo(neutral(str(result)))
+
+
+def _side(words: str, runs: Path | None) -> list[Path]:
+    if runs is None:
+        return [Path(word.strip()) for word in words.split(",")]
+    from expertload.lab.results.rows import runs_of_loss
+
+    return runs_of_loss(_find(runs), words)
+
+
+def _find(runs: Path) -> Path:
+    """Return the named folder, or the folder of the runs of a recipe with that name."""
+    usual = Path("runs") / runs
+    return usual if usual.is_dir() and not runs.is_dir() else runs
+
+
+# ------------------------------------------------------------------ lower-load
+
+
+@takes(training=TRAINING.only("settings", "accelerator"), access=ACCESS.only("data_dir"))
 def lower_load(
     data: Annotated[str, typer.Argument()] = "digits",
     target_accuracy: list[float] | None = None,
@@ -32,11 +151,11 @@ def lower_load(
     augment: bool = True,
     image_size: Annotated[int | None, typer.Option(min=1)] = None,
     start: Annotated[Path | None, typer.Option("--continue")] = None,
-    settings: Settings = None,
     out: Path | None = None,
     jobs: Annotated[int | None, typer.Option(min=1)] = None,
-    data_dir: DataDir = None,
-    accelerator: Accelerator = "auto",
+    *,
+    training: dict[str, Any],
+    access: dict[str, Any],
 ) -> None:
     """Lower the expert load on your data, step by step, and see what each step gains.
 
@@ -88,10 +207,10 @@ def lower_load(
         aucoc=aucoc,
         max_passes=max_passes,
         start=start,
-        settings=[*given, *(settings or [])],
-        data_dir=data_dir,
+        settings=[*given, *training["settings"]],
+        data_dir=access["data_dir"],
         jobs=jobs,
-        accelerator=accelerator,
+        accelerator=training["on"]["accelerator"],
         console=screen,
     )
     print_outcome(screen, found)
@@ -136,20 +255,16 @@ def print_outcome(screen: Console, found: LowerLoad) -> None:
 
 def _table(found: LowerLoad, *, wide: bool) -> Table:
     """Return a table with a row per step; a narrow screen shows only the main numbers."""
-    from rich.table import Table
-
     first = _load_at(found.target_accuracies[0])
     brief = ("AUCOC", "accuracy", first, f"{first}, change")
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("")
     cells = [_cells(row, first) for row in found.rows]
     headings = [heading for heading in cells[0] if wide or heading in brief]
-    for heading in headings:
-        table.add_column(heading, justify="right")
+    rows = []
     for row, own in zip(found.rows, cells, strict=True):
-        style = None if row.is_taken else "dim"
-        table.add_row(_title(row), *(own[heading] for heading in headings), style=style)
-    return table
+        style = "" if row.is_taken else "dim"
+        shown = (_title(row), *(own[heading] for heading in headings))
+        rows.append([Text(cell, style=style) for cell in shown])
+    return table_of(["", *headings], rows)
 
 
 def _load_at(target_accuracy: float) -> str:

@@ -1,21 +1,27 @@
-"""`expertload desk send FILE`: send the cases of a file to a desk."""
+"""`expertload desk send FILE` and `desk demo`: cases for a desk, from a file or made up."""
 
 from __future__ import annotations
 
 import base64
+import socket
+import tempfile
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from expertload.cli.desk import HERE
+from expertload.cli.desk import HERE, open_desk
 from expertload.cli.options import COLUMNS, IDENTITY, OPENING, takes
 from expertload.cli.screen import complain, console, one_line, rows_done
 
 if TYPE_CHECKING:
+    from expertload.desk import Desk
     from expertload.desk.client import SentOutcome
+    from expertload.desk.demo import Cast, Digits
     from expertload.io import ColumnNames, FileOptions, Identity
 
 ROWS = 1_000
@@ -110,6 +116,8 @@ def _cases(
     seen: str | None,
 ) -> Iterator[dict[str, Any]]:
     """Yield each row of a file as a case."""
+    from scipy.special import softmax
+
     from expertload.exceptions import FileFormatError
     from expertload.io.columns import IDENTIFIERS, find_probabilities
     from expertload.io.source import open_source
@@ -139,7 +147,8 @@ def _cases(
         taken.pop("label", None)  # the most probable class
     for texts, values in source.batches(list(taken.values()), numbers, size=ROWS):
         written = [texts[name].to_pylist() for name in taken.values()]
-        rows = zip(zip(*written, strict=True), _rows(values, numbers), strict=True)
+        given = [values[name].to_pylist() for name in numbers]
+        rows = zip(zip(*written, strict=True), zip(*given, strict=True), strict=True)
         for cells, row in rows:
             named = zip(taken, cells, strict=True)
             case: dict[str, Any] = {r: str(c) for r, c in named if c is not None}
@@ -149,19 +158,8 @@ def _cases(
             if len(numbers) == 1:
                 yield {**case, "confidence": row[0]}
             else:
-                proba = _softmax(row) if picked.is_logits and None not in row else row
+                proba = softmax(row).tolist() if picked.is_logits and None not in row else row
                 yield {**case, "probabilities": dict(zip(picked.classes, proba, strict=True))}
-
-
-def _rows(values: dict[str, Any], names: list[str]) -> Iterable[tuple[Any, ...]]:
-    return zip(*(values[name].to_pylist() for name in names), strict=True)
-
-
-def _softmax(row: tuple[float, ...]) -> list[float]:
-    import numpy as np
-
-    powers = np.exp(np.subtract(row, max(row)))
-    return list(map(float, powers / powers.sum()))
 
 
 def _content(file: Path, kind: str, body: str) -> str:
@@ -178,3 +176,123 @@ def _content(file: Path, kind: str, body: str) -> str:
             f"The image {path} could not be read: {error.strerror}. Hint: paths are from the "
             "folder of the file."
         ) from error
+
+
+# ------------------------------------------------------------------ the demo
+
+
+def demo(
+    data: Path | None = None,
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
+    rate: Annotated[float, typer.Option(min=0.01, max=100)] = 1.0,
+    drift_after: Annotated[int, typer.Option(min=0)] = 200,
+    browser: bool = True,
+) -> None:
+    """Try the desk: spoiled digits, small networks, a certified policy, and you as the expert.
+
+    First a day of work is played: experts' answers teach a second network, which takes over when
+    that is shown to be safe, and the load falls. Then cases come live, and you are one of the
+    readers. Later the images change, and the desk withdraws the policy.
+
+    Parameters
+    ----------
+    data : FOLDER
+        Where to keep the desk; a temporary folder by default.
+    port
+        The port; 0 takes a free one.
+    rate
+        Cases per second.
+    drift_after
+        Of the live cases, mirror all after these: an alarm follows.
+    browser
+        Open the page in a browser.
+    """
+    screen = console()
+    folder = data or Path(tempfile.mkdtemp(prefix="expertload-desk-"))
+    with open_desk(str(folder), serving=True) as desk:
+        screen.print("Training a small network on 80 spoiled digits, certifying on 400 others ...")
+        from expertload.desk import demo as play
+        from expertload.desk.rounds import N_CASES
+        from expertload.desk.watch.state import change_rules
+
+        digits = play.train()
+        screen.print(digits.point.guarantee)
+        desk.write(change_rules, play.DEMO_RULES)
+        link, sender, colleagues = play.prepare(desk, digits)
+        digits = _play_a_day(desk, digits, colleagues)
+        listening = socket.create_server(("127.0.0.1", port))
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        cases = digits.cases(run=f"{int(time.time())}", first=N_CASES, drift_after=drift_after)
+        cast = play.Cast(address, cases, sender=sender, colleagues=colleagues, rate=rate)
+        typer.echo(f"\nOpen this link, which works once:  {address}/welcome/{link}")
+        typer.echo("Review digits there. The manager's page is Overview.")
+        typer.echo("Ctrl-C ends the demo.")
+        _run(desk, listening, cast, f"{address}/welcome/{link}" if browser else None)
+        _say_goodbye(desk, folder)
+
+
+def _play_a_day(desk: Desk, digits: Digits, colleagues: list[str]) -> Digits:
+    """Play the rounds of a day on a new desk, and print how the load falls."""
+    from expertload.desk.rounds import play
+    from expertload.desk.watch.state import state_of
+
+    if desk.read(state_of)["counts"]["received"]:
+        return digits
+    screen = console()
+    screen.print("Playing a day of work, about half a minute ...")
+    loads: list[float] = []
+    for each in play(desk, digits, colleagues):
+        digits = each.digits
+        loads.append(each.load)
+        if len(loads) == 4 or each.news:
+            mean = sum(loads) / len(loads)
+            screen.print(f"load {mean:4.0%}  {'#' * round(40 * mean)}", markup=False)
+            loads.clear()
+        if each.news:
+            screen.print(f"  {each.news}", markup=False, soft_wrap=True)
+    return digits
+
+
+def _run(desk: Desk, listening: socket.socket, cast: Cast, link: str | None) -> None:
+    """Serve until Ctrl-C; sender and colleagues start when the desk is up, and stop at its end."""
+    import uvicorn
+
+    from expertload.desk.app import create_app
+
+    config = uvicorn.Config(
+        create_app(desk), log_level="warning", server_header=False, timeout_graceful_shutdown=3
+    )
+    server = uvicorn.Server(config)
+    opening = threading.Thread(target=_start_cast, args=(server, cast, link), daemon=True)
+    opening.start()
+    try:
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        cast.stop()
+        listening.close()
+
+
+def _start_cast(server: object, cast: Cast, link: str | None) -> None:
+    import webbrowser
+
+    while not getattr(server, "started", False):
+        time.sleep(0.02)
+    cast.start()
+    if link is not None:
+        webbrowser.open(link)
+
+
+def _say_goodbye(desk: Desk, folder: Path) -> None:
+    from expertload.desk.watch.state import state_of
+
+    state = desk.read(state_of)
+    counts = state["counts"]
+    typer.echo(
+        f"\n{counts['received']} cases received, {counts['decided']} decided automatically, "
+        f"{counts['answers']} answers given."
+    )
+    typer.echo(f"The desk is kept in {folder}. To export and evaluate the reviewed cases:")
+    typer.echo(f"  expertload desk export reviewed.csv --data {folder} --cases labelled")
+    typer.echo("  expertload evaluate reviewed.csv --model-column none")

@@ -1,12 +1,13 @@
-"""The models of a command: one per file, or several in one file."""
+"""Files of a command: the models it reads; outputs, which are written completely or not at all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import io
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,6 +15,12 @@ from expertload.cli.screen import complain, rows_done, true_text
 
 if TYPE_CHECKING:
     from expertload.io import ColumnNames, FileOptions, Identity, PredictionsTable
+
+SUFFIXES = (".png", ".svg", ".pdf")
+DOTS_PER_INCH = 200
+
+
+# ------------------------------------------------------------------ models
 
 
 def check_models(
@@ -24,7 +31,7 @@ def check_models(
     Examples
     --------
     >>> from pathlib import Path
-    >>> from expertload.cli.models import check_models
+    >>> from expertload.cli.files import check_models
     >>> check_models([Path("a.csv"), Path("b.csv")], [], None)
     """
     several_in_one = len(probabilities) > 1, model_column not in (None, "none")
@@ -51,7 +58,7 @@ def read_models(
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from expertload.cli.models import read_models
+    >>> from expertload.cli.files import read_models
     >>> from expertload.io import ColumnNames, FileOptions, Identity
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "all.csv"
@@ -88,7 +95,7 @@ def print_warnings(tables: Iterable[PredictionsTable]) -> None:
 
     Examples
     --------
-    >>> from expertload.cli.models import print_warnings
+    >>> from expertload.cli.files import print_warnings
     >>> print_warnings([])
     """
     for warning in dict.fromkeys(table.warning for table in tables if table.warning):
@@ -101,7 +108,7 @@ def name_files(files: Sequence[Path]) -> list[str]:
     Examples
     --------
     >>> from pathlib import Path
-    >>> from expertload.cli.models import name_files
+    >>> from expertload.cli.files import name_files
     >>> name_files([Path("runs/a.csv"), Path("b.v1.csv.gz"), Path("-")])
     ['a', 'b.v1', 'standard input']
     """
@@ -141,3 +148,93 @@ def _by_row(table: PredictionsTable) -> PredictionsTable:
         return table
     identity = replace(table.identity, identifier="row")
     return replace(table, identity=identity, identifiers=np.arange(table.n_cases))
+
+
+# ------------------------------------------------------------------ outputs
+
+
+def check_output(target: Path, *, others: Iterable[Path] = ()) -> None:
+    """Refuse, before any work, a path that cannot be written or would replace an input.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from expertload.cli.files import check_output
+    >>> check_output(Path("report.html"), others=[Path("predictions.csv")])
+    """
+    from expertload._files import check_replaceable
+    from expertload.exceptions import FileWriteError
+
+    for other in others:
+        if _is_same(target, other):
+            raise FileWriteError(
+                f"{target} would replace {other}, which this command reads. Hint: name another "
+                "file."
+            )
+    check_replaceable(target)
+    if not target.absolute().parent.is_dir():
+        raise FileWriteError(f"There is no folder {target.parent} to write {target.name} into.")
+
+
+def _is_same(target: Path, other: Path) -> bool:
+    """Whether two paths are the same file, also through links, and before the file exists."""
+    if target.exists() and other.exists():
+        return target.samefile(other)
+    return target.resolve() == other.resolve()
+
+
+def check_picture(out: Path, *, others: Iterable[Path] = ()) -> None:
+    """Refuse, before any work, a path without a picture format, or that cannot be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from expertload.cli.files import check_picture
+    >>> check_picture(Path("coc.png"))
+    """
+    from expertload.exceptions import FileWriteError
+
+    if out.suffix.lower() not in SUFFIXES:
+        raise FileWriteError(
+            f"The plot must be written as {', '.join(SUFFIXES)}. Got --out {out}. Hint: name a "
+            f"file such as {out.stem or 'coc'}.png; 'expertload evaluate --out' writes HTML "
+            "reports."
+        )
+    check_output(out, others=others)
+
+
+def save_picture(draw: Callable[[], Any], out: Path) -> None:
+    """Draw, and write the figure completely or not at all; the same input gives the same file.
+
+    Parameters
+    ----------
+    draw : callable
+        Draws and returns a display.
+    out : Path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from expertload import Cases
+    >>> from expertload.cli.files import save_picture
+    >>> from expertload.display import COCDisplay
+    >>> cases = Cases.from_correctness([0, 1], [0.6, 0.9])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     out = Path(folder) / "coc.svg"
+    ...     save_picture(lambda: COCDisplay.from_cases(cases), out)
+    ...     out.read_text()[:5]
+    '<?xml'
+    """
+    from expertload._check import require_extra
+    from expertload._files import explained_write_errors, write_atomically
+
+    matplotlib = require_extra("matplotlib", "plot", "A plot")
+    matplotlib.use("Agg")  # draws without a display
+    kind = out.suffix.lower().removeprefix(".")
+    undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+    picture = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "expertload"}):
+        draw().figure_.savefig(picture, format=kind, dpi=DOTS_PER_INCH, metadata=undated)
+    with explained_write_errors(out):
+        write_atomically(out, picture.getvalue())
