@@ -19,11 +19,10 @@ from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.desk import Desk
-from expertload.desk.demo import DEMO_RULES, prepare, train
+from expertload.desk.demo import DEMO_RULES, play, prepare, train
 from expertload.desk.intake.case import read_case
 from expertload.desk.people.accounts import find_user, roles_of
 from expertload.desk.people.sessions import peek_link
-from expertload.desk.rounds import play
 from expertload.desk.trail.chain import verify
 from expertload.desk.watch.state import state_of
 from expertload.io import Identity, read_predictions

@@ -1,21 +1,30 @@
-"""A desk to try out: real images, real networks, a certified policy, and simulated colleagues.
+"""A desk to try out: real images, small networks, a certified policy, and simulated colleagues.
 
 `digits.npz` has 1,797 handwritten digits of 43 people (Alpaydin and Kaynak, "Optical recognition of
 handwritten digits", UCI, 1998, CC BY 4.0), so nothing is downloaded. Some are spoiled to need an
 expert. Each image is used for only one purpose: to train, to certify, or to be sent to the desk.
+
+First, `play` plays a day in seconds, with the desk's own functions and a clock that starts a day
+ago. The first network has learnt from few images, so experts read much. What they answer is
+exported for training; a second network learns from it and answers in shadow. When the evidence is
+there, the manager lets it decide some of the cases, then all. After that, a `Cast` plays live.
 """
 
 from __future__ import annotations
 
 import base64
+import csv
 import io
 import random
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Any
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -25,15 +34,31 @@ from expertload._names import Role
 from expertload._typing import FloatArray, IntArray
 from expertload.desk.client import DeskClient
 from expertload.desk.desk import Desk
-from expertload.desk.people.accounts import add_token, add_user, find_user
+from expertload.desk.intake.case import read_case
+from expertload.desk.intake.receiving import Outcome, receive
+from expertload.desk.people.accounts import (
+    ROLES,
+    add_token,
+    add_user,
+    find_token,
+    find_user,
+    require,
+)
 from expertload.desk.people.sessions import make_link
+from expertload.desk.queue.answers import answer
+from expertload.desk.queue.claims import claim
 from expertload.desk.settings import Rules
+from expertload.desk.store.database import HOUR, Transaction
+from expertload.desk.trail.training import export_for_training
+from expertload.desk.watch.anew import decide_all_waiting
+from expertload.desk.watch.challengers import adopt, challengers_of
 from expertload.desk.watch.policies import activate, add_policy
 from expertload.operating_point import CertifiedPoint, certify
 
 CLASSES = tuple("0123456789")
 FIRST, SECOND = "model of May", "model of June"
-N_TRAIN, N_CERTIFY, EPOCHS = 80, 400, 60
+N_TRAIN, N_CERTIFY = 80, 400
+N_HIDDEN, RIDGE, SHARPNESS = 1_000, 5.0, 8.0
 LEARN_AFTER = 300  # the second network learns from what experts answered of the first images
 TARGET_ACCURACY = 0.95
 BRIGHTEST = 16.0
@@ -56,6 +81,9 @@ COLLEAGUES: tuple[tuple[str, Role], ...] = (
     ("Robin (simulated)", "arbiter"),
 )
 VISITOR = "you"
+
+N_CASES, AT_ONCE, HOURS = 1300, 50, 22  # of the day that is played
+STEPS = [0.3, 1.0]  # the share of cases that the new model decides
 
 
 @dataclass(frozen=True)
@@ -119,59 +147,35 @@ def train(*, seed: int = 0) -> Digits:
 
 @dataclass(frozen=True)
 class Network:
-    """A network with one hidden layer, in numpy, so that the demo needs nothing else."""
+    """A network whose hidden layer is random, so that it needs no training loop.
 
-    weights: Sequence[FloatArray]
+    Its last layer is a ridge regression on the labels (Rahimi and Recht, "Weighted sums of random
+    kitchen sinks", 2008).
+    """
+
+    hidden: FloatArray
+    last: FloatArray
 
     @classmethod
     def trained(cls, images: FloatArray, labels: IntArray, *, seed: int = 0) -> Network:
-        """Train with Adam on the cross-entropy."""
+        """Draw the hidden layer, and solve for the last one."""
         rng = np.random.default_rng(seed)
-        n, hidden, classes = images.shape[1], 64, len(CLASSES)
-        weights: list[FloatArray] = [
-            rng.normal(0, np.sqrt(2 / n), (n, hidden)),
-            np.zeros(hidden),
-            rng.normal(0, np.sqrt(1 / hidden), (hidden, classes)),
-            np.zeros(classes),
-        ]
-        moments = [(np.zeros_like(each), np.zeros_like(each)) for each in weights]
-        batches = [
-            rows
-            for _ in range(EPOCHS)
-            for rows in np.array_split(rng.permutation(len(images)), max(1, len(images) // 32))
-        ]
-        for step, rows in enumerate(batches, start=1):
-            slopes = cls(weights)._slopes(images[rows] / BRIGHTEST, labels[rows])
-            for place, slope in enumerate(slopes):
-                mean, square = moments[place]
-                mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
-                moments[place] = mean, square
-                scale = np.sqrt(square / (1 - 0.999**step)) + 1e-8
-                weights[place] = weights[place] - 0.003 * mean / (1 - 0.9**step) / scale
-        return cls(weights)
-
-    def _slopes(self, images: FloatArray, labels: IntArray) -> list[FloatArray]:
-        first, _, second, _ = self.weights
-        hidden, error = self._layers(images)
-        error[np.arange(len(labels)), labels] -= 1
-        error /= len(labels)
-        back = error @ second.T * (hidden > 0)
-        decay = 1e-3
-        return [
-            images.T @ back + decay * first,
-            back.sum(axis=0),
-            hidden.T @ error + decay * second,
-            error.sum(axis=0),
-        ]
-
-    def _layers(self, images: FloatArray) -> tuple[FloatArray, FloatArray]:
-        first, offset, second, bias = self.weights
-        hidden = np.maximum(images @ first + offset, 0)
-        return hidden, softmax(hidden @ second + bias, axis=1)
+        hidden = rng.normal(0, 1 / 8, (images.shape[1] + 1, N_HIDDEN))
+        seen = _activations(images, hidden)
+        wanted = np.eye(len(CLASSES))[labels]
+        return cls(
+            hidden, np.linalg.solve(seen.T @ seen + RIDGE * np.eye(N_HIDDEN), seen.T @ wanted)
+        )
 
     def predict_proba(self, images: FloatArray) -> FloatArray:
         """Return the probabilities of images whose pixels go from 0 to 16."""
-        return self._layers(images / BRIGHTEST)[1]
+        scores = _activations(images, self.hidden) @ self.last
+        return np.asarray(softmax(SHARPNESS * scores, axis=1))
+
+
+def _activations(images: FloatArray, hidden: FloatArray) -> FloatArray:
+    pixels = np.column_stack([images / BRIGHTEST, np.ones(len(images))])
+    return np.maximum(pixels @ hidden, 0)
 
 
 def spoil(images: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -209,7 +213,109 @@ def prepare(desk: Desk, digits: Digits) -> tuple[str, str, list[str]]:
     return desk.acting(user).write(make_link, user), sender, colleagues
 
 
-# ------------------------------------------------------------------ who uses it
+# ------------------------------------------------------------------ a day, played in seconds
+
+
+class Round(NamedTuple):
+    """What happened to some cases.
+
+    Attributes
+    ----------
+    load : float
+        The share that experts read.
+    right : float
+        The share of automatic decisions that were right.
+    news : str
+        What the manager did afterwards, if anything.
+    digits : Digits
+        With the second network, once there is one.
+    """
+
+    load: float
+    right: float
+    news: str
+    digits: Digits
+
+
+def play(desk: Desk, digits: Digits, colleagues: list[str]) -> Iterator[Round]:
+    """Play the day on a new desk, round by round."""
+    day = _Day(desk, digits, [require(desk.read(find_token, t), *ROLES).user for t in colleagues])
+    real, desk.clock = desk.clock, day.clock
+    try:
+        for first in range(0, N_CASES, AT_ONCE):
+            yield day.play(first)
+    finally:
+        desk.clock = real
+
+
+class _Day:
+    def __init__(self, desk: Desk, digits: Digits, readers: list[int]) -> None:
+        self.desk, self.digits, self.readers = desk, digits, readers
+        self.behind = HOURS * HOUR
+        self.labels: dict[str, str] = {}
+        self.run = f"day{time.time_ns()}"
+        self.steps = list(STEPS)
+
+    def clock(self) -> int:
+        return time.time_ns() // 1_000 - self.behind
+
+    def play(self, first: int) -> Round:
+        cases = self.digits.cases(run=f"{self.run}-{first:04d}", first=first)
+        sent = list(islice(cases, AT_ONCE))
+        self.labels |= {case["key"]: label for case, label in sent}
+        outcomes = self.desk.write(receive, [read_case(case) for case, _ in sent])
+        self.behind -= HOURS * HOUR * AT_ONCE // N_CASES
+        while any(self.desk.write(_read_some, user, self.labels) for user in self.readers):
+            pass
+        right = [
+            each.label == self.labels[each.key]
+            for each in outcomes
+            if isinstance(each, Outcome) and each.status == "decided"
+        ]
+        news = self._manage(first + AT_ONCE)
+        load = 1 - len(right) / AT_ONCE
+        return Round(load, sum(right) / max(len(right), 1), news, self.digits)
+
+    def _manage(self, n_sent: int) -> str:
+        """Train the second network; let it take over in steps when that is safe."""
+        if n_sent == LEARN_AFTER:
+            return self._learn()
+        if self.digits.challenger is None or not self.steps or n_sent % (2 * AT_ONCE):
+            return ""
+        for challenger in self.desk.read(challengers_of):
+            if challenger.share or challenger.may_switch:
+                share = self.steps.pop(0)
+                self.desk.write(adopt, SECOND, share)
+                decide_all_waiting(self.desk)
+                return f"{challenger.summary()} It decides {share:.0%} of cases from now on."
+        return ""
+
+    def _learn(self) -> str:
+        """Train on what experts have answered, as anybody would: from an exported folder."""
+        with tempfile.TemporaryDirectory() as folder:
+            export_for_training(self.desk, Path(folder, "answers"))
+            table = Path(folder, "answers", "metadata.csv").read_text(encoding="utf-8")
+        rows = list(csv.DictReader(io.StringIO(table)))
+        # A key ends with the first place of its round, and the number of the case in it.
+        places = [sum(map(int, row["key"].split("-")[-2:])) for row in rows]
+        rng = np.random.default_rng(0)
+        images = np.concatenate([spoil(self.digits.images[places], rng) for _ in range(2)])
+        labels = np.tile([int(row["label"]) for row in rows], 2)
+        self.digits = replace(self.digits, challenger=Network.trained(images, labels))
+        return f"A second network has learnt from {len(rows)} answers and answers in shadow."
+
+
+def _read_some(transaction: Transaction, user: int, labels: dict[str, str]) -> int:
+    """Answer up to 25 cases; return how many."""
+    for n in range(25):
+        held = claim(transaction, user, arbiter=True)
+        if held is None:
+            return n
+        answer(transaction, user, held.lease, labels[held.key], held.lease[:60])
+    return 25
+
+
+# ------------------------------------------------------------------ live
 
 
 class Cast:
