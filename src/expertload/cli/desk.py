@@ -378,6 +378,6 @@ def dossier(out: Path, *, place: Place) -> None:
         A new folder, written completely or not at all.
     """
     with existing_desk(place) as desk:
-        from expertload.desk.pages.dossier import write_dossier
+        from expertload.desk.pages.audit import write_dossier
 
         console().print(f"Open {write_dossier(desk, out)}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI, Request, Response
 
 from expertload.desk.api.access import answer_error
-from expertload.desk.pages import challengers, manage, page, review, sign_in, team
+from expertload.desk.pages import audit, manage, page, review, sign_in
 from expertload.desk.people.sign_on import OpenIdConnect, TrustedProxy
 
 
@@ -18,7 +18,7 @@ def install_pages(
 ) -> None:
     """Add the pages to an app whose `state.desk` is the desk."""
     sign_in.prepare(app, proxy, provider, passwords)
-    for part in (sign_in, review, manage, team, challengers, page):
+    for part in (sign_in, review, manage, audit, page):
         app.include_router(part.router, include_in_schema=False)
     app.add_exception_handler(404, _not_found)
     app.add_exception_handler(405, _wrong_method)

@@ -1,4 +1,4 @@
-"""What the overview shows: what it reads from the desk, and its charts.
+"""The charts of managers, and what the overview reads from the desk.
 
 Charts are computed as numbers that the template writes as SVG, as in the report.
 """
@@ -18,6 +18,7 @@ from expertload.desk.intake.routing import read_policy
 from expertload.desk.pages.page import hour, number
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import cases, events
+from expertload.desk.watch.challengers import Challenger
 from expertload.desk.watch.policies import find_policy
 from expertload.desk.watch.quality import WARNING_EVIDENCE, weight_of
 from expertload.desk.watch.state import HOUR, hourly_counts, state_of
@@ -201,6 +202,31 @@ def course_of(
         "bound": frame.path(points, shown),
         "area": frame.area(points, shown, np.ones(len(at))),
         "target": float(frame.y(target)),
+    }
+
+
+# ------------------------------------------------------------------ evidence for a challenger
+
+
+def evidence_chart(challenger: Challenger) -> dict[str, Any] | None:
+    """Draw the evidence that the promise is kept after each case read, on a logarithmic scale."""
+    monitor = challenger.monitor
+    if monitor is None or monitor.n_read < 2:
+        return None
+    path, needed = np.asarray(monitor.history()), monitor.needed_evidence
+    at = np.unique(np.linspace(0, len(path) - 1, min(len(path), MOST_POINTS)).astype(int))
+    top = float(np.log10(needed)) * 1.25
+    heights: FloatArray = np.clip(np.log10(np.maximum(path[at], 1.0)), 0, top)
+    frame = replace(WIDE, x_range=(1.0, float(len(path))), y_range=(0.0, top))
+    levels = [v for v in (1.0, 2.0, 5.0, 10.0, 50.0, 100.0) if np.log10(v) < top] + [needed]
+    return {
+        "frame": frame,
+        "x_ticks": [
+            Tick(float(frame.x(v)), number(v)) for v in round_ticks(1, len(path), 5) if v >= 1
+        ],
+        "y_ticks": [Tick(float(frame.y(np.log10(v))), f"{v:.3g}") for v in levels],
+        "path": frame.path((at + 1).astype(float), heights),
+        "needed": float(frame.y(np.log10(needed))),
     }
 
 

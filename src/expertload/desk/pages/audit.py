@@ -1,7 +1,7 @@
-"""The oversight file: one page and its records, for an inspector or a risk officer.
+"""For auditors: all events on a page, and the oversight file for an inspector or a risk officer.
 
-Every statement names the events that record it. They are in `events.jsonl` as they were sealed, and
-`desk verify` checks them against the chain and the tables.
+Every statement of the file names the events that record it. They are in `events.jsonl` as they were
+sealed, and `desk verify` checks them against the chain and the tables.
 """
 
 from __future__ import annotations
@@ -9,23 +9,31 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import orjson
-from sqlalchemy import func, or_, select
+from fastapi import APIRouter, Depends, Form, Request, Response
+from sqlalchemy import BigInteger, func, or_, select
 
 import expertload
 from expertload._files import new_folder
+from expertload.desk.api.access import desk_of
 from expertload.desk.desk import Desk
+from expertload.desk.intake.case import CONTROL
 from expertload.desk.intake.routing import read_policy
-from expertload.desk.pages.page import environment
+from expertload.desk.pages.page import PageRoute, environment, render
+from expertload.desk.pages.sign_in import signed_in
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import (
+    Id,
     cases,
+    counters,
     decisions,
     events,
     memberships,
+    metadata,
     monitors,
     seals,
     users,
@@ -35,6 +43,109 @@ from expertload.desk.watch.policies import all_policies
 from expertload.desk.watch.readers import readers_of
 from expertload.desk.watch.state import state_of
 from expertload.operating_point import CertifiedGroups
+
+router = APIRouter(route_class=PageRoute, dependencies=[Depends(signed_in("manager", "auditor"))])
+EVENTS_PER_PAGE = 50
+LATEST = 253_402_300_799_000_000  # the end of the year 9999
+# The kinds of events to show alone: among millions of cases, the few acts of those in charge.
+ABOUT = {
+    "policies": (
+        *("policy.added", "policy.activated", "policy.withdrawn", "rules.changed"),
+        *("monitor.warning", "monitor.alarm", "combining.started", "combining.stopped"),
+    ),
+    "people": (
+        *("user.added", "user.roles_set", "user.password_set", "user.away"),
+        *("user.disabled", "user.enabled", "token.added", "token.revoked"),
+        *("link.made", "link.used", "webhook.added", "webhook.ended"),
+    ),
+}
+MOMENTS = frozenset(
+    column.name
+    for table in metadata.sorted_tables
+    for column in table.columns
+    if isinstance(column.type, BigInteger) and column.type is not Id and table is not counters
+)
+
+
+@router.get("/audit")
+async def show_events(
+    request: Request, before: int = 2**62, case: str = "", about: str = ""
+) -> Response:
+    """Show events, newest first; only those of one case, or about one subject, if it is named."""
+    about = about if about in ABOUT else ""
+    page = await desk_of(request).aread(_page, min(max(before, 0), 2**62), case.strip(), about)
+    return render(request, "audit.html.j2", verdict=None, case=case, about=about, **page)
+
+
+@router.post("/audit/verify")
+async def check(request: Request, head: Annotated[str, Form(max_length=100)] = "") -> Response:
+    """Compute the whole chain again."""
+    desk = desk_of(request)
+    verdict = await desk.aread(verify, head=head.strip() or None)
+    page = await desk.aread(_page, 2**62, "", "")
+    return render(request, "audit.html.j2", verdict=verdict, case="", about="", **page)
+
+
+def _page(transaction: Transaction, before: int, case: str, about: str) -> dict[str, Any]:
+    found = events_before(transaction, before, case, about)
+    shown = found[:EVENTS_PER_PAGE]
+    newest = select(seals.c.sha256).order_by(seals.c.id.desc()).limit(1)
+    more = shown[-1]["id"] if len(found) > EVENTS_PER_PAGE else None
+    return {"events": shown, "more": more, "head": transaction.value(newest)}
+
+
+def events_before(
+    transaction: Transaction, before: int, case: str = "", about: str = ""
+) -> list[dict[str, Any]]:
+    """Return the events of a page, and one more if there are more."""
+    if CONTROL.search(case):  # no key has these, and PostgreSQL refuses to search for some of them
+        return []
+    query = (
+        select(events, users.c.name, cases.c.key)
+        .select_from(
+            events.outerjoin(users, users.c.id == events.c.actor).outerjoin(
+                cases, cases.c.id == events.c.case_id
+            )
+        )
+        .where(transaction.in_project(events), events.c.id < before)
+        .order_by(events.c.id.desc())
+        .limit(EVENTS_PER_PAGE + 1)
+    )
+    if case:
+        named = select(cases.c.id).where(transaction.in_project(cases), cases.c.key == case)
+        query = query.where(events.c.case_id == named.scalar_subquery())
+    elif about:
+        query = query.where(events.c.case_id.is_(None), events.c.kind.in_(ABOUT[about]))
+    return [_shown(row) for row in transaction.connection.execute(query)]
+
+
+def _shown(row: Any) -> dict[str, Any]:
+    read = read_changes(row.changes)
+    changes = [row.changes] if read is None else [_change(*change) for change in read]
+    return {
+        "id": row.id,
+        "at": row.at,
+        "kind": row.kind,
+        "who": row.name or "the desk",
+        "key": row.key,
+        "changes": changes,
+    }
+
+
+def _change(table: str, number: int, values: dict[str, Any]) -> str:
+    written = ", ".join(f"{name} = {_written(name, values[name])}" for name in values)
+    return f"{table} {number}: {written}"
+
+
+def _written(name: str, value: Any) -> str:
+    """Return a value as text; moments have all their microseconds."""
+    if name in MOMENTS and isinstance(value, int) and 0 <= value <= LATEST:
+        when = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
+        return f"{when:%Y-%m-%d %H:%M:%S.%f} UTC"
+    return str(value)
+
+
+# ------------------------------------------------------------------ the oversight file
 
 # Events of single cases that an inspector asks for; all others are about the whole desk.
 OF_CASES = ("answer.corrected", "case.reopened:", "case.voided", "case.erased")
