@@ -51,7 +51,7 @@ DOCS = Path(__file__).parents[1] / "docs" / "images"
 def fill(desk: Desk) -> list[Round]:
     """Play the demo's day; some cases are left for the next reader."""
     digits = train()
-    _, _, colleagues = prepare(desk, digits)
+    _, colleagues = prepare(desk, digits)
     played = list(play(desk, digits, colleagues))
     left = islice(played[-1].digits.cases(run="left", first=N_CASES), 40)
     desk.write(receive, [read_case(case) for case, _ in left])

@@ -356,7 +356,7 @@ def export(
             console().print(f"{manifest['n_cases']} cases written to {out}. {manifest['note']}")
             return
         if purpose in ("label-studio", "argilla"):
-            from expertload.desk.trail.annotations import export_annotations
+            from expertload.desk.trail.training import export_annotations
 
             n = export_annotations(desk, out, tool=purpose)
             console().print(f"{n} cases written to {out}.")

@@ -55,12 +55,12 @@ def demo(
         digits = play.train()
         screen.print(digits.point.guarantee)
         desk.write(change_rules, play.DEMO_RULES)
-        link, sender, colleagues = play.prepare(desk, digits)
+        link, colleagues = play.prepare(desk, digits)
         digits = _play_a_day(desk, digits, colleagues)
         listening = socket.create_server(("127.0.0.1", port))
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         cases = digits.cases(run=f"{int(time.time())}", first=play.N_CASES, drift_after=drift_after)
-        cast = play.Cast(address, cases, sender=sender, colleagues=colleagues, rate=rate)
+        cast = play.Cast(desk, cases, colleagues, rate=rate)
         typer.echo(f"\nOpen this link, which works once:  {address}/welcome/{link}")
         typer.echo("Review digits there. The manager's page is Overview.")
         typer.echo("Ctrl-C ends the demo.")
@@ -68,7 +68,7 @@ def demo(
         _say_goodbye(desk, folder)
 
 
-def _play_a_day(desk: Desk, digits: Digits, colleagues: list[str]) -> Digits:
+def _play_a_day(desk: Desk, digits: Digits, colleagues: list[int]) -> Digits:
     """Play the rounds of a day on a new desk, and print how the load falls."""
     from expertload.desk.demo import play
     from expertload.desk.watch.state import state_of

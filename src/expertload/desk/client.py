@@ -161,9 +161,7 @@ class DeskClient:
                 time.sleep(min(30, 0.2 * 2**attempt) * random.uniform(0.5, 1))
             try:
                 answer = self._client.post(
-                    path,
-                    content=content,
-                    headers={"Content-Type": "application/x-ndjson"},
+                    path, content=content, headers={"Content-Type": "application/x-ndjson"}
                 )
             except self._network_error as error:
                 problem = f"the desk did not answer ({type(error).__name__})"

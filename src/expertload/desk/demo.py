@@ -30,23 +30,14 @@ import numpy as np
 from scipy.special import softmax
 
 from expertload._check import require_extra
-from expertload._names import Role
 from expertload._typing import FloatArray, IntArray
-from expertload.desk.client import DeskClient
 from expertload.desk.desk import Desk
 from expertload.desk.intake.case import read_case
 from expertload.desk.intake.receiving import Outcome, receive
-from expertload.desk.people.accounts import (
-    ROLES,
-    add_token,
-    add_user,
-    find_token,
-    find_user,
-    require,
-)
+from expertload.desk.people.accounts import add_user, find_user, roles_of
 from expertload.desk.people.sessions import make_link
 from expertload.desk.queue.answers import answer
-from expertload.desk.queue.claims import claim
+from expertload.desk.queue.claims import claim, skip
 from expertload.desk.settings import Rules
 from expertload.desk.store.database import HOUR, Transaction
 from expertload.desk.trail.training import export_for_training
@@ -76,11 +67,11 @@ DEMO_RULES = Rules(
     undo_seconds=20,
     due_seconds=600,
 )
-COLLEAGUES: tuple[tuple[str, Role], ...] = (
-    ("Kim (simulated)", "reader"),
-    ("Robin (simulated)", "arbiter"),
+PEOPLE = (
+    ("you", ("reader", "arbiter", "manager", "auditor")),
+    ("Kim (simulated)", ("reader",)),
+    ("Robin (simulated)", ("arbiter",)),
 )
-VISITOR = "you"
 
 N_CASES, AT_ONCE, HOURS = 1300, 50, 22  # of the day that is played
 STEPS = [0.3, 1.0]  # the share of cases that the new model decides
@@ -201,16 +192,16 @@ def _png(image: FloatArray) -> str:
 # ------------------------------------------------------------------ the desk
 
 
-def prepare(desk: Desk, digits: Digits) -> tuple[str, str, list[str]]:
-    """Activate the policy; return the visitor's link, and the tokens of sender and colleagues."""
-    number = desk.write(add_policy, digits.point.to_json())
-    desk.write(activate, number)
-    known = desk.read(find_user, VISITOR)
-    roles = ("reader", "arbiter", "manager", "auditor")
-    user = known.id if known is not None else desk.write(add_user, VISITOR, roles)
-    sender = desk.write(add_token, "the model", "api")
-    colleagues = [desk.write(add_token, name, role) for name, role in COLLEAGUES]
-    return desk.acting(user).write(make_link, user), sender, colleagues
+def prepare(desk: Desk, digits: Digits) -> tuple[str, list[int]]:
+    """Activate the policy; return the visitor's link, and the numbers of the colleagues."""
+    desk.write(activate, desk.write(add_policy, digits.point.to_json()))
+    visitor, *colleagues = [desk.write(_find_or_add, name, roles) for name, roles in PEOPLE]
+    return desk.acting(visitor).write(make_link, visitor), colleagues
+
+
+def _find_or_add(transaction: Transaction, name: str, roles: Sequence[str]) -> int:
+    known = find_user(transaction, name)  # in a folder of an earlier demo
+    return add_user(transaction, name, roles) if known is None else int(known.id)
 
 
 # ------------------------------------------------------------------ a day, played in seconds
@@ -237,9 +228,9 @@ class Round(NamedTuple):
     digits: Digits
 
 
-def play(desk: Desk, digits: Digits, colleagues: list[str]) -> Iterator[Round]:
+def play(desk: Desk, digits: Digits, colleagues: list[int]) -> Iterator[Round]:
     """Play the day on a new desk, round by round."""
-    day = _Day(desk, digits, [require(desk.read(find_token, t), *ROLES).user for t in colleagues])
+    day = _Day(desk, digits, colleagues)
     real, desk.clock = desk.clock, day.clock
     try:
         for first in range(0, N_CASES, AT_ONCE):
@@ -323,14 +314,12 @@ class Cast:
 
     Parameters
     ----------
-    address : str
-        The address of the desk.
+    desk : Desk
+        The desk, which is served meanwhile.
     cases : iterator
         Pairs of (case, true label).
-    sender : str
-        The sender's token.
-    colleagues : sequence of str
-        The readers' tokens.
+    colleagues : sequence of int
+        The numbers of the readers.
     rate : float
         Cases per second.
     first : int
@@ -341,22 +330,24 @@ class Cast:
 
     def __init__(
         self,
-        address: str,
+        desk: Desk,
         cases: Iterator[Any],
+        colleagues: Sequence[int],
         *,
-        sender: str,
-        colleagues: Sequence[str],
         rate: float = 1.0,
         first: int = 60,
         seconds_a_reading: float = 4.0,
     ) -> None:
-        self.address, self.rate, self.first = address, rate, first
+        self.desk, self.rate, self.first = desk, rate, first
         self.seconds_a_reading = seconds_a_reading
         self._cases, self._truth = cases, dict[str, str]()
         self._over = threading.Event()
-        works = [(self._send, sender), *((self._read, token) for token in colleagues)]
         self._threads = [
-            threading.Thread(target=self._play, args=part, daemon=True) for part in works
+            threading.Thread(target=self._send, daemon=True),
+            *(
+                threading.Thread(target=self._read, args=(user,), daemon=True)
+                for user in colleagues
+            ),
         ]
 
     def start(self) -> None:
@@ -365,51 +356,33 @@ class Cast:
             thread.start()
 
     def stop(self) -> None:
-        """Stop; everybody first finishes the request they are in."""
+        """Stop; everybody first finishes what they are doing."""
         self._over.set()
         for thread in self._threads:
             thread.join(timeout=10)
 
-    def _play(self, part: Any, token: str) -> None:
-        """Run one of the parts; if the desk does not answer, try again after a second."""
-        errors = (require_extra("httpx", "desk", "expertload desk demo").HTTPError, OSError)
-        while not self._over.is_set():
-            try:
-                part(token)
-            except errors:
-                self._over.wait(1.0)
+    def _send(self) -> None:
+        self._send_some(self.first)
+        while not self._over.wait(random.expovariate(self.rate)):
+            self._send_some(1)
 
-    def _send(self, token: str) -> None:
-        with DeskClient(self.address, token) as client:
-            list(client.send_many([self._next() for _ in range(self.first)]))
-            self.first = 0
-            while not self._over.wait(random.expovariate(self.rate)):
-                client.send(self._next())
+    def _send_some(self, n: int) -> None:
+        sent = list(islice(self._cases, n))
+        self._truth |= {case["key"]: label for case, label in sent}
+        self.desk.write(receive, [read_case(case) for case, _ in sent])
 
-    def _next(self) -> dict[str, Any]:
-        case, label = next(self._cases)
-        self._truth[case["key"]] = label
-        return dict(case)
-
-    def _read(self, token: str) -> None:
-        httpx = require_extra("httpx", "desk", "expertload desk demo")
-        headers = {"Authorization": f"Bearer {token}"}
-        with httpx.Client(base_url=self.address, headers=headers, timeout=30) as client:
-            while not self._over.wait(self.seconds_a_reading * random.uniform(0.5, 1.5)):
-                self._read_one(client)
-
-    def _read_one(self, client: Any) -> None:
-        taken = client.post("/api/claims")
-        if taken.status_code != 200:
-            return
-        held = taken.json()
-        self._over.wait(self.seconds_a_reading / 4)
-        label = self._truth.get(held["key"])
-        path = f"/api/claims/{held['lease']}"
-        if label is None:  # a case of an earlier demo in the same folder: its label is not known
-            client.post(f"{path}/skip", json={"reason": "from an earlier demo"})
-            return
-        if random.random() < 0.02:
-            label = random.choice(held["classes"])
-        submission = f"{held['lease'][:40]}-{time.monotonic_ns()}"
-        client.post(f"{path}/answer", json={"label": label, "submission": submission})
+    def _read(self, user: int) -> None:
+        desk = self.desk.acting(user)
+        is_arbiter = "arbiter" in desk.read(roles_of, user)
+        while not self._over.wait(self.seconds_a_reading * random.uniform(0.5, 1.5)):
+            held = desk.write(claim, user, arbiter=is_arbiter)
+            if held is None:
+                continue
+            self._over.wait(self.seconds_a_reading / 4)
+            label = self._truth.get(held.key)
+            if label is None:  # a case of an earlier demo in the same folder
+                desk.write(skip, user, held.lease, "from an earlier demo")
+                continue
+            if random.random() < 0.02:
+                label = random.choice(CLASSES)
+            desk.write(answer, user, held.lease, label, held.lease[:60])

@@ -124,9 +124,7 @@ class Gate:
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        direct: dict[tuple[str, str], Callable[[Request], Awaitable[Response]]],
+        self, app: ASGIApp, direct: dict[tuple[str, str], Callable[[Request], Awaitable[Response]]]
     ) -> None:
         self.app, self.direct = app, direct
 
@@ -192,9 +190,7 @@ def _limited(receive: Receive, most: int) -> Receive:
 def too_large(most: int) -> DeskRefusedError:
     """Return the refusal of a body that is too long."""
     return DeskRefusedError(
-        "too_large",
-        f"Too large: at most {most / 1e6:g} MB are taken.",
-        "send less at once.",
+        "too_large", f"Too large: at most {most / 1e6:g} MB are taken.", "send less at once."
     )
 
 

@@ -197,10 +197,7 @@ async def show_readers(request: Request) -> dict[str, Any]:
 
 
 @manager.post(
-    "/golden",
-    status_code=201,
-    summary="Add cases whose truth is known",
-    openapi_extra=lines_of({}),
+    "/golden", status_code=201, summary="Add cases whose truth is known", openapi_extra=lines_of({})
 )
 async def add_truths(request: Request) -> dict[str, int]:
     """Store golden cases, a line of JSON each, whose 'label' is the truth; all or none."""

@@ -7,6 +7,7 @@ sealed, and `desk verify` checks them against the chain and the tables.
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -192,7 +193,8 @@ def _gather(transaction: Transaction) -> tuple[dict[str, Any], list[Record], dic
             sources[table, row].append(record.event.id)
     verdict: Verdict = verify(transaction)
     rows = all_policies(transaction)
-    watched = {row.policy_id: row for row in transaction.all(_of(transaction, monitors))}
+    watching = select(monitors).where(transaction.in_project(monitors)).order_by(monitors.c.id)
+    watched = {row.policy_id: row for row in transaction.all(watching)}
     content = {
         "version": expertload.__version__,
         "now": transaction.now,
@@ -214,10 +216,6 @@ def _gather(transaction: Transaction) -> tuple[dict[str, Any], list[Record], dic
     return content, records, {f"policy-{row.id}.json": row.document for row in rows}
 
 
-def _of(transaction: Transaction, table: Any) -> Any:
-    return select(table).where(transaction.in_project(table)).order_by(table.c.id)
-
-
 def _records(transaction: Transaction, blocks: list[AnyRow]) -> list[Record]:
     """Return the events about the whole desk, and the latest of those about single cases."""
     of_cases = or_(*(events.c.kind.startswith(kind) for kind in OF_CASES))
@@ -226,24 +224,26 @@ def _records(transaction: Transaction, blocks: list[AnyRow]) -> list[Record]:
     chosen = transaction.all(
         mine.where(events.c.case_id.is_not(None), of_cases).limit(MOST_OF_CASES)
     )
-    moved: set[int] = set()
-    for event in general:
-        if event.kind.startswith(NOT_SHOWN):
-            continue
-        if (
-            event.kind == "monitor.moved"
-        ):  # there is one after each audit: only the latest is quoted
-            (_, monitor, _), *_ = read_changes(event.changes) or [("", 0, {})]
-            if monitor in moved:
-                continue
-            moved.add(monitor)
-        chosen.append(event)
+    latest: dict[Any, AnyRow] = {}
+    for event in general:  # the newest first
+        if not event.kind.startswith(NOT_SHOWN):
+            latest.setdefault(_subject(event), event)
+    chosen += latest.values()
     names = {row.id: row.name for row in transaction.all(select(users.c.id, users.c.name))}
-    found = []
-    for event in sorted(chosen, key=lambda event: int(event.id)):
-        block = next((b.id for b in blocks if b.first_event <= event.id <= b.last_event), None)
-        found.append(Record(event, names.get(event.actor, "the desk"), block))
-    return found
+    ends = [block.last_event for block in blocks]
+    numbers = [*(block.id for block in blocks), None]  # events after the last block have none
+    return [
+        Record(event, names.get(event.actor, "the desk"), numbers[bisect_left(ends, event.id)])
+        for event in sorted(chosen, key=lambda event: int(event.id))
+    ]
+
+
+def _subject(event: AnyRow) -> Any:
+    """Return what an event is quoted for: there is one of a monitor after each audit."""
+    if event.kind != "monitor.moved":
+        return event.id
+    (_, monitor, _), *_ = read_changes(event.changes) or [("", 0, {})]
+    return "monitor", monitor
 
 
 def _policy(
@@ -268,15 +268,15 @@ def _people(
     transaction: Transaction, sources: dict[tuple[str, int], list[int]]
 ) -> list[dict[str, Any]]:
     """Return who may do what today, with the events that gave the roles."""
-    held = select(memberships.c.id, users.c.id, users.c.name, memberships.c.role)
-    rows = transaction.connection.execute(
-        held.join_from(memberships, users)
+    rows = transaction.all(
+        select(memberships.c.id, users.c.name, memberships.c.role)
+        .join_from(memberships, users)
         .where(transaction.in_project(memberships), memberships.c.ended.is_(None))
         .where(users.c.disabled.is_(None))
         .order_by(users.c.name, memberships.c.role)
     )
     people: dict[str, dict[str, Any]] = {}
-    for membership, _, name, role in rows:
+    for membership, name, role in rows:
         person = people.setdefault(name, {"name": name, "roles": [], "events": []})
         person["roles"].append(role)
         person["events"] += sources["memberships", membership]
