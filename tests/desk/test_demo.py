@@ -49,7 +49,7 @@ def test_the_promise_of_the_demo_is_certified_and_kept(digits):
 @pytest.mark.slow
 def test_experts_answers_lower_the_load_and_the_promise_is_kept(digits, tmp_path):
     """A second network learns from the answers, is confirmed in shadow, and takes over in steps."""
-    with Desk.open(tmp_path / "desk", rules=DEMO_RULES) as desk:
+    with Desk.open(tmp_path / "desk", rules=DEMO_RULES, secret=bytes(32)) as desk:
         _, colleagues = prepare(desk, digits)
         played = list(play(desk, digits, colleagues))
         kinds = [row.kind for row in desk.database.read(lambda c: c.execute(_SWITCHES).all())]

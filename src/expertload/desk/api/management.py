@@ -234,6 +234,13 @@ class CaseBody(Body):
     reason: Reason
 
 
+class VoidBody(Body):
+    """The case, and in a few words why it ends without a decision."""
+
+    key: Name
+    reason: Name
+
+
 @manager.post("/correct", summary="Correct a reader's answer")
 async def correct(body: CorrectionOfBody, request: Request) -> dict[str, str]:
     """Correct what a reader answered to a case, unless the case checks the promise."""
@@ -252,7 +259,7 @@ async def reopen(body: CaseBody, request: Request) -> dict[str, str]:
 
 
 @manager.post("/void", summary="Take an open case out of the queue")
-async def void(body: CaseBody, request: Request) -> dict[str, str]:
+async def void(body: VoidBody, request: Request) -> dict[str, str]:
     """End an open case without a decision."""
     await desk_of(request).awrite(policies.void_case, body.key, reason=body.reason)
     return {"outcome": "void"}
