@@ -23,13 +23,12 @@ from typing import Any
 import numpy as np
 
 from expertload.desk import Desk
-from expertload.desk.demo import DEMO_RULES, TARGET_ACCURACY, prepare, train
+from expertload.desk.demo import DEMO_RULES, N_CASES, TARGET_ACCURACY, Round, play, prepare, train
 from expertload.desk.intake.case import read_case
 from expertload.desk.intake.receiving import receive
 from expertload.desk.people.accounts import find_user
 from expertload.desk.people.sessions import begin_session
 from expertload.desk.queue.claims import claim
-from expertload.desk.rounds import N_CASES, Round, play
 from expertload.desk.trail.chain import seal_events
 
 SIZES = {"desktop": (1280, 860), "phone": (360, 780)}
@@ -52,7 +51,7 @@ DOCS = Path(__file__).parents[1] / "docs" / "images"
 def fill(desk: Desk) -> list[Round]:
     """Play the demo's day; some cases are left for the next reader."""
     digits = train()
-    _, _, colleagues = prepare(desk, digits)
+    _, colleagues = prepare(desk, digits)
     played = list(play(desk, digits, colleagues))
     left = islice(played[-1].digits.cases(run="left", first=N_CASES), 40)
     desk.write(receive, [read_case(case) for case, _ in left])

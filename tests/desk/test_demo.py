@@ -19,11 +19,10 @@ from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.desk import Desk
-from expertload.desk.demo import DEMO_RULES, prepare, train
+from expertload.desk.demo import DEMO_RULES, play, prepare, train
 from expertload.desk.intake.case import read_case
 from expertload.desk.people.accounts import find_user, roles_of
 from expertload.desk.people.sessions import peek_link
-from expertload.desk.rounds import play
 from expertload.desk.trail.chain import verify
 from expertload.desk.watch.state import state_of
 from expertload.io import Identity, read_predictions
@@ -50,8 +49,8 @@ def test_the_promise_of_the_demo_is_certified_and_kept(digits):
 @pytest.mark.slow
 def test_experts_answers_lower_the_load_and_the_promise_is_kept(digits, tmp_path):
     """A second network learns from the answers, is confirmed in shadow, and takes over in steps."""
-    with Desk.open(tmp_path / "desk", rules=DEMO_RULES) as desk:
-        _, _, colleagues = prepare(desk, digits)
+    with Desk.open(tmp_path / "desk", rules=DEMO_RULES, secret=bytes(32)) as desk:
+        _, colleagues = prepare(desk, digits)
         played = list(play(desk, digits, colleagues))
         kinds = [row.kind for row in desk.database.read(lambda c: c.execute(_SWITCHES).all())]
         state = desk.read(state_of)

@@ -8,7 +8,7 @@ import re
 import pytest
 from sqlalchemy import func, select, text
 
-from expertload.desk.pages.dossier import write_dossier
+from expertload.desk.pages.audit import write_dossier
 from expertload.desk.people.accounts import add_user
 from expertload.desk.store.tables import decisions, events, monitors, policies
 from expertload.desk.trail.chain import verify

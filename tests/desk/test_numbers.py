@@ -148,9 +148,10 @@ def test_a_picture_goes_on_from_what_came_before():
     rng = np.random.default_rng(0)
     wrong = (rng.random(300) < 0.05).astype(float)
     is_open = np.where(wrong, 0.0, (rng.random(300) < 0.1).astype(float))
-    before = Before(100, int(wrong[:100].sum()), int(is_open[:100].sum()))
-    whole = course_of(wrong, is_open, 0.9, 0.95)
-    part = course_of(wrong[100:], is_open[100:], 0.9, 0.95, before=before)
+    before = Before(100, int(wrong[:100].sum()), int(is_open[:100].sum()), 100)
+    ones = np.ones(len(wrong))
+    whole = course_of(wrong, is_open, ones, 0.9, 0.95)
+    part = course_of(wrong[100:], is_open[100:], ones[100:], 0.9, 0.95, before=before)
     for name in ("estimate", "bound"):
         assert _end(part, name) == pytest.approx(_end(whole, name), abs=2e-3), name
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import select
 
-from expertload.desk.pages import manage, overview
+from expertload.desk.pages import overview
 from expertload.desk.people import accounts
 from expertload.desk.people.accounts import (
     disable_user,
@@ -177,12 +177,8 @@ def test_two_managers_who_shut_each_other_out_do_not_leave_a_desk_without_one(
 ):
     mia, max_ = (person(served.desk, name, "manager") for name in ("mia", "max"))
     with visit(served, "max") as client:
-        at(
-            monkeypatch,
-            manage,
-            "_name",
-            lambda: served.desk.write(set_roles, max_, ["reader"]),
-        )
+        demote = lambda: served.desk.write(set_roles, max_, ["reader"])  # noqa: E731
+        at(monkeypatch, accounts, "people_of", demote)
         refused = client.form(f"/manage/people/{mia}/{action}", **fields)
     assert refused.status_code == 409
     assert "nobody could manage the desk" in refused.text

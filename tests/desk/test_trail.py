@@ -9,7 +9,7 @@ from sqlalchemy import select, text, update
 from typer.testing import CliRunner
 
 from expertload.cli.app import app
-from expertload.desk.pages import manage
+from expertload.desk.pages.audit import events_before
 from expertload.desk.store.tables import bodies, cases, events, metadata
 from expertload.desk.trail.chain import differences, replay, seal_events, verify
 from expertload.desk.watch.policies import ERASED, erase, keys_before
@@ -108,7 +108,7 @@ def test_an_event_that_cannot_be_read_any_more_is_found_and_shown(used, changes,
     problems = used.desk.read(verify).problems
     assert any("Block 1 is not as it was sealed" in said for said in problems)
     assert f"The changes of event {number} cannot be read." in problems
-    shown = used.desk.read(manage._events, number + 1, "", "")[0]
+    shown = used.desk.read(events_before, number + 1)[0]
     assert shown["changes"] == [changes]
     tamper(used, "UPDATE events SET changes = :to WHERE id = :id", to=before, id=number)
     assert used.desk.read(verify).is_intact

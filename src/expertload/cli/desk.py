@@ -350,7 +350,7 @@ def export(
         console().print(f"{manifest['n_cases']} cases written to {out}. {manifest['note']}")
         return
     if purpose in ("label-studio", "argilla"):
-        from expertload.desk.trail.annotations import export_annotations
+        from expertload.desk.trail.training import export_annotations
 
         n = export_annotations(desk, out, tool=purpose)
         console().print(f"{n} cases written to {out}.")
@@ -371,6 +371,6 @@ def dossier(out: Path, *, desk: Desk) -> None:
     out
         A new folder, written completely or not at all.
     """
-    from expertload.desk.pages.dossier import write_dossier
+    from expertload.desk.pages.audit import write_dossier
 
     console().print(f"Open {write_dossier(desk, out)}.")

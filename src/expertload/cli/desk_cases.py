@@ -212,18 +212,17 @@ def demo(
     with open_desk(str(folder), serving=True) as desk:
         screen.print("Training a small network on 80 spoiled digits, certifying on 400 others ...")
         from expertload.desk import demo as play
-        from expertload.desk.rounds import N_CASES
         from expertload.desk.watch.state import change_rules
 
         digits = play.train()
         screen.print(digits.point.guarantee)
         desk.write(change_rules, play.DEMO_RULES)
-        link, sender, colleagues = play.prepare(desk, digits)
+        link, colleagues = play.prepare(desk, digits)
         digits = _play_a_day(desk, digits, colleagues)
         listening = socket.create_server(("127.0.0.1", port))
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        cases = digits.cases(run=f"{int(time.time())}", first=N_CASES, drift_after=drift_after)
-        cast = play.Cast(address, cases, sender=sender, colleagues=colleagues, rate=rate)
+        cases = digits.cases(run=f"{int(time.time())}", first=play.N_CASES, drift_after=drift_after)
+        cast = play.Cast(desk, cases, colleagues, rate=rate)
         typer.echo(f"\nOpen this link, which works once:  {address}/welcome/{link}")
         typer.echo("Review digits there. The manager's page is Overview.")
         typer.echo("Ctrl-C ends the demo.")
@@ -231,9 +230,9 @@ def demo(
         _say_goodbye(desk, folder)
 
 
-def _play_a_day(desk: Desk, digits: Digits, colleagues: list[str]) -> Digits:
+def _play_a_day(desk: Desk, digits: Digits, colleagues: list[int]) -> Digits:
     """Play the rounds of a day on a new desk, and print how the load falls."""
-    from expertload.desk.rounds import play
+    from expertload.desk.demo import play
     from expertload.desk.watch.state import state_of
 
     if desk.read(state_of)["counts"]["received"]:

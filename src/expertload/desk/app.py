@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from expertload.desk.api import install_api
 from expertload.desk.desk import Desk
-from expertload.desk.pages import install_pages
+from expertload.desk.pages import install_pages, sign_in
 from expertload.desk.people.sign_on import OpenIdConnect, TrustedProxy
 from expertload.desk.trail.chain import seal_events
 from expertload.desk.trail.webhooks import deliver
@@ -73,7 +73,8 @@ def create_app(
     )
     app.state.desk = desk
     install_api(app)
-    install_pages(app, proxy=proxy, provider=provider, passwords=passwords)
+    sign_in.prepare(app, proxy, provider, passwords)
+    install_pages(app)
     return app
 
 

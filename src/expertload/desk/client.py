@@ -20,6 +20,7 @@ __all__ = ["DeskClient", "SentOutcome"]
 
 RETRIED_STATUSES = {408, 425, 429, 500, 502, 503, 504}
 MOST_CASES = 5_000
+NDJSON = {"Content-Type": "application/x-ndjson"}
 MOST_BYTES = 30_000_000  # of a request; one with a large image may have more
 
 
@@ -160,11 +161,7 @@ class DeskClient:
             if attempt:
                 time.sleep(min(30, 0.2 * 2**attempt) * random.uniform(0.5, 1))
             try:
-                answer = self._client.post(
-                    path,
-                    content=content,
-                    headers={"Content-Type": "application/x-ndjson"},
-                )
+                answer = self._client.post(path, content=content, headers=NDJSON)
             except self._network_error as error:
                 problem = f"the desk did not answer ({type(error).__name__})"
                 continue

@@ -1,39 +1,55 @@
-"""A desk to try out: real images, real networks, a certified policy, and simulated colleagues.
+"""A desk to try out: real images, small networks, a certified policy, and simulated colleagues.
 
 `digits.npz` has 1,797 handwritten digits of 43 people (Alpaydin and Kaynak, "Optical recognition of
 handwritten digits", UCI, 1998, CC BY 4.0), so nothing is downloaded. Some are spoiled to need an
 expert. Each image is used for only one purpose: to train, to certify, or to be sent to the desk.
+
+First, `play` plays a day in seconds, with the desk's own functions and a clock that starts a day
+ago. The first network has learnt from few images, so experts read much. What they answer is
+exported for training; a second network learns from it and answers in shadow. When the evidence is
+there, the manager lets it decide some of the cases, then all. After that, a `Cast` plays live.
 """
 
 from __future__ import annotations
 
 import base64
+import csv
 import io
 import random
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Any
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 
 from expertload._check import require_extra
-from expertload._names import Role
 from expertload._typing import FloatArray, IntArray
-from expertload.desk.client import DeskClient
 from expertload.desk.desk import Desk
-from expertload.desk.people.accounts import add_token, add_user, find_user
+from expertload.desk.intake.case import read_case
+from expertload.desk.intake.receiving import Outcome, receive
+from expertload.desk.people.accounts import add_user, find_user, roles_of
 from expertload.desk.people.sessions import make_link
+from expertload.desk.queue.answers import answer
+from expertload.desk.queue.claims import claim, skip
 from expertload.desk.settings import Rules
+from expertload.desk.store.database import HOUR, Transaction
+from expertload.desk.trail.training import export_for_training
+from expertload.desk.watch.anew import decide_all_waiting
+from expertload.desk.watch.challengers import adopt, challengers_of
 from expertload.desk.watch.policies import activate, add_policy
 from expertload.operating_point import CertifiedPoint, certify
 
 CLASSES = tuple("0123456789")
 FIRST, SECOND = "model of May", "model of June"
-N_TRAIN, N_CERTIFY, EPOCHS = 80, 400, 60
+N_TRAIN, N_CERTIFY = 80, 400
+N_HIDDEN, RIDGE, SHARPNESS = 1_000, 3.0, 8.0
 LEARN_AFTER = 300  # the second network learns from what experts answered of the first images
 TARGET_ACCURACY = 0.95
 BRIGHTEST = 16.0
@@ -51,11 +67,14 @@ DEMO_RULES = Rules(
     undo_seconds=20,
     due_seconds=600,
 )
-COLLEAGUES: tuple[tuple[str, Role], ...] = (
-    ("Kim (simulated)", "reader"),
-    ("Robin (simulated)", "arbiter"),
+PEOPLE = (
+    ("you", ("reader", "arbiter", "manager", "auditor")),
+    ("Kim (simulated)", ("reader",)),
+    ("Robin (simulated)", ("arbiter",)),
 )
-VISITOR = "you"
+
+N_CASES, AT_ONCE, HOURS = 1300, 50, 22  # of the day that is played
+STEPS = [0.3, 1.0]  # the share of cases that the new model decides
 
 
 @dataclass(frozen=True)
@@ -119,59 +138,35 @@ def train(*, seed: int = 0) -> Digits:
 
 @dataclass(frozen=True)
 class Network:
-    """A network with one hidden layer, in numpy, so that the demo needs nothing else."""
+    """A network whose hidden layer is random, so that it needs no training loop.
 
-    weights: Sequence[FloatArray]
+    Its last layer is a ridge regression on the labels (Rahimi and Recht, "Weighted sums of random
+    kitchen sinks", 2008).
+    """
+
+    hidden: FloatArray
+    last: FloatArray
 
     @classmethod
     def trained(cls, images: FloatArray, labels: IntArray, *, seed: int = 0) -> Network:
-        """Train with Adam on the cross-entropy."""
+        """Draw the hidden layer, and solve for the last one."""
         rng = np.random.default_rng(seed)
-        n, hidden, classes = images.shape[1], 64, len(CLASSES)
-        weights: list[FloatArray] = [
-            rng.normal(0, np.sqrt(2 / n), (n, hidden)),
-            np.zeros(hidden),
-            rng.normal(0, np.sqrt(1 / hidden), (hidden, classes)),
-            np.zeros(classes),
-        ]
-        moments = [(np.zeros_like(each), np.zeros_like(each)) for each in weights]
-        batches = [
-            rows
-            for _ in range(EPOCHS)
-            for rows in np.array_split(rng.permutation(len(images)), max(1, len(images) // 32))
-        ]
-        for step, rows in enumerate(batches, start=1):
-            slopes = cls(weights)._slopes(images[rows] / BRIGHTEST, labels[rows])
-            for place, slope in enumerate(slopes):
-                mean, square = moments[place]
-                mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
-                moments[place] = mean, square
-                scale = np.sqrt(square / (1 - 0.999**step)) + 1e-8
-                weights[place] = weights[place] - 0.003 * mean / (1 - 0.9**step) / scale
-        return cls(weights)
-
-    def _slopes(self, images: FloatArray, labels: IntArray) -> list[FloatArray]:
-        first, _, second, _ = self.weights
-        hidden, error = self._layers(images)
-        error[np.arange(len(labels)), labels] -= 1
-        error /= len(labels)
-        back = error @ second.T * (hidden > 0)
-        decay = 1e-3
-        return [
-            images.T @ back + decay * first,
-            back.sum(axis=0),
-            hidden.T @ error + decay * second,
-            error.sum(axis=0),
-        ]
-
-    def _layers(self, images: FloatArray) -> tuple[FloatArray, FloatArray]:
-        first, offset, second, bias = self.weights
-        hidden = np.maximum(images @ first + offset, 0)
-        return hidden, softmax(hidden @ second + bias, axis=1)
+        hidden = rng.normal(0, 1 / 8, (images.shape[1] + 1, N_HIDDEN))
+        seen = _activations(images, hidden)
+        wanted = np.eye(len(CLASSES))[labels]
+        return cls(
+            hidden, np.linalg.solve(seen.T @ seen + RIDGE * np.eye(N_HIDDEN), seen.T @ wanted)
+        )
 
     def predict_proba(self, images: FloatArray) -> FloatArray:
         """Return the probabilities of images whose pixels go from 0 to 16."""
-        return self._layers(images / BRIGHTEST)[1]
+        scores = _activations(images, self.hidden) @ self.last
+        return np.asarray(softmax(SHARPNESS * scores, axis=1))
+
+
+def _activations(images: FloatArray, hidden: FloatArray) -> FloatArray:
+    pixels = np.column_stack([images / BRIGHTEST, np.ones(len(images))])
+    return np.maximum(pixels @ hidden, 0)
 
 
 def spoil(images: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -197,19 +192,120 @@ def _png(image: FloatArray) -> str:
 # ------------------------------------------------------------------ the desk
 
 
-def prepare(desk: Desk, digits: Digits) -> tuple[str, str, list[str]]:
-    """Activate the policy; return the visitor's link, and the tokens of sender and colleagues."""
-    number = desk.write(add_policy, digits.point.to_json())
-    desk.write(activate, number)
-    known = desk.read(find_user, VISITOR)
-    roles = ("reader", "arbiter", "manager", "auditor")
-    user = known.id if known is not None else desk.write(add_user, VISITOR, roles)
-    sender = desk.write(add_token, "the model", "api")
-    colleagues = [desk.write(add_token, name, role) for name, role in COLLEAGUES]
-    return desk.acting(user).write(make_link, user), sender, colleagues
+def prepare(desk: Desk, digits: Digits) -> tuple[str, list[int]]:
+    """Activate the policy; return the visitor's link, and the numbers of the colleagues."""
+    desk.write(activate, desk.write(add_policy, digits.point.to_json()))
+    visitor, *colleagues = [desk.write(_find_or_add, name, roles) for name, roles in PEOPLE]
+    return desk.acting(visitor).write(make_link, visitor), colleagues
 
 
-# ------------------------------------------------------------------ who uses it
+def _find_or_add(transaction: Transaction, name: str, roles: Sequence[str]) -> int:
+    known = find_user(transaction, name)  # in a folder of an earlier demo
+    return add_user(transaction, name, roles) if known is None else int(known.id)
+
+
+# ------------------------------------------------------------------ a day, played in seconds
+
+
+class Round(NamedTuple):
+    """What happened to some cases.
+
+    Attributes
+    ----------
+    load : float
+        The share that experts read.
+    right : float
+        The share of automatic decisions that were right.
+    news : str
+        What the manager did afterwards, if anything.
+    digits : Digits
+        With the second network, once there is one.
+    """
+
+    load: float
+    right: float
+    news: str
+    digits: Digits
+
+
+def play(desk: Desk, digits: Digits, colleagues: list[int]) -> Iterator[Round]:
+    """Play the day on a new desk, round by round."""
+    day = _Day(desk, digits, colleagues)
+    real, desk.clock = desk.clock, day.clock
+    try:
+        for first in range(0, N_CASES, AT_ONCE):
+            yield day.play(first)
+    finally:
+        desk.clock = real
+
+
+class _Day:
+    def __init__(self, desk: Desk, digits: Digits, readers: list[int]) -> None:
+        self.desk, self.digits, self.readers = desk, digits, readers
+        self.behind = HOURS * HOUR
+        self.labels: dict[str, str] = {}
+        self.steps = list(STEPS)
+
+    def clock(self) -> int:
+        return time.time_ns() // 1_000 - self.behind
+
+    def play(self, first: int) -> Round:
+        cases = self.digits.cases(run=f"day-{first:04d}", first=first)
+        sent = list(islice(cases, AT_ONCE))
+        self.labels |= {case["key"]: label for case, label in sent}
+        outcomes = self.desk.write(receive, [read_case(case) for case, _ in sent])
+        self.behind -= HOURS * HOUR * AT_ONCE // N_CASES
+        while any(self.desk.write(_read_some, user, self.labels) for user in self.readers):
+            pass
+        right = [
+            each.label == self.labels[each.key]
+            for each in outcomes
+            if isinstance(each, Outcome) and each.status == "decided"
+        ]
+        news = self._manage(first + AT_ONCE)
+        load = 1 - len(right) / AT_ONCE
+        return Round(load, sum(right) / max(len(right), 1), news, self.digits)
+
+    def _manage(self, n_sent: int) -> str:
+        """Train the second network; let it take over in steps when that is safe."""
+        if n_sent == LEARN_AFTER:
+            return self._learn()
+        if self.digits.challenger is None or not self.steps:
+            return ""
+        for challenger in self.desk.read(challengers_of):
+            if challenger.share or challenger.may_switch:
+                share = self.steps.pop(0)
+                self.desk.write(adopt, SECOND, share)
+                decide_all_waiting(self.desk)
+                return f"{challenger.summary()} It decides {share:.0%} of cases from now on."
+        return ""
+
+    def _learn(self) -> str:
+        """Train on what experts have answered, as anybody would: from an exported folder."""
+        with tempfile.TemporaryDirectory() as folder:
+            export_for_training(self.desk, Path(folder, "answers"))
+            table = Path(folder, "answers", "metadata.csv").read_text(encoding="utf-8")
+        rows = list(csv.DictReader(io.StringIO(table)))
+        # A key ends with the first place of its round, and the number of the case in it.
+        places = [sum(map(int, row["key"].split("-")[-2:])) for row in rows]
+        rng = np.random.default_rng(0)
+        images = np.concatenate([spoil(self.digits.images[places], rng) for _ in range(2)])
+        labels = np.tile([int(row["label"]) for row in rows], 2)
+        self.digits = replace(self.digits, challenger=Network.trained(images, labels))
+        return f"A second network has learnt from {len(rows)} answers and answers in shadow."
+
+
+def _read_some(transaction: Transaction, user: int, labels: dict[str, str]) -> int:
+    """Answer up to 25 cases; return how many."""
+    for n in range(25):
+        held = claim(transaction, user, arbiter=True)
+        if held is None:
+            return n
+        answer(transaction, user, held.lease, labels[held.key], held.lease[:60])
+    return 25
+
+
+# ------------------------------------------------------------------ live
 
 
 class Cast:
@@ -217,14 +313,12 @@ class Cast:
 
     Parameters
     ----------
-    address : str
-        The address of the desk.
+    desk : Desk
+        The desk, which is served meanwhile.
     cases : iterator
         Pairs of (case, true label).
-    sender : str
-        The sender's token.
-    colleagues : sequence of str
-        The readers' tokens.
+    colleagues : sequence of int
+        The numbers of the readers.
     rate : float
         Cases per second.
     first : int
@@ -235,22 +329,24 @@ class Cast:
 
     def __init__(
         self,
-        address: str,
+        desk: Desk,
         cases: Iterator[Any],
+        colleagues: Sequence[int],
         *,
-        sender: str,
-        colleagues: Sequence[str],
         rate: float = 1.0,
         first: int = 60,
         seconds_a_reading: float = 4.0,
     ) -> None:
-        self.address, self.rate, self.first = address, rate, first
+        self.desk, self.rate, self.first = desk, rate, first
         self.seconds_a_reading = seconds_a_reading
         self._cases, self._truth = cases, dict[str, str]()
         self._over = threading.Event()
-        works = [(self._send, sender), *((self._read, token) for token in colleagues)]
         self._threads = [
-            threading.Thread(target=self._play, args=part, daemon=True) for part in works
+            threading.Thread(target=self._send, daemon=True),
+            *(
+                threading.Thread(target=self._read, args=(user,), daemon=True)
+                for user in colleagues
+            ),
         ]
 
     def start(self) -> None:
@@ -259,51 +355,33 @@ class Cast:
             thread.start()
 
     def stop(self) -> None:
-        """Stop; everybody first finishes the request they are in."""
+        """Stop; everybody first finishes what they are doing."""
         self._over.set()
         for thread in self._threads:
             thread.join(timeout=10)
 
-    def _play(self, part: Any, token: str) -> None:
-        """Run one of the parts; if the desk does not answer, try again after a second."""
-        errors = (require_extra("httpx", "desk", "expertload desk demo").HTTPError, OSError)
-        while not self._over.is_set():
-            try:
-                part(token)
-            except errors:
-                self._over.wait(1.0)
+    def _send(self) -> None:
+        self._send_some(self.first)
+        while not self._over.wait(random.expovariate(self.rate)):
+            self._send_some(1)
 
-    def _send(self, token: str) -> None:
-        with DeskClient(self.address, token) as client:
-            list(client.send_many([self._next() for _ in range(self.first)]))
-            self.first = 0
-            while not self._over.wait(random.expovariate(self.rate)):
-                client.send(self._next())
+    def _send_some(self, n: int) -> None:
+        sent = list(islice(self._cases, n))
+        self._truth |= {case["key"]: label for case, label in sent}
+        self.desk.write(receive, [read_case(case) for case, _ in sent])
 
-    def _next(self) -> dict[str, Any]:
-        case, label = next(self._cases)
-        self._truth[case["key"]] = label
-        return dict(case)
-
-    def _read(self, token: str) -> None:
-        httpx = require_extra("httpx", "desk", "expertload desk demo")
-        headers = {"Authorization": f"Bearer {token}"}
-        with httpx.Client(base_url=self.address, headers=headers, timeout=30) as client:
-            while not self._over.wait(self.seconds_a_reading * random.uniform(0.5, 1.5)):
-                self._read_one(client)
-
-    def _read_one(self, client: Any) -> None:
-        taken = client.post("/api/claims")
-        if taken.status_code != 200:
-            return
-        held = taken.json()
-        self._over.wait(self.seconds_a_reading / 4)
-        label = self._truth.get(held["key"])
-        path = f"/api/claims/{held['lease']}"
-        if label is None:  # a case of an earlier demo in the same folder: its label is not known
-            client.post(f"{path}/skip", json={"reason": "from an earlier demo"})
-            return
-        if random.random() < 0.02:
-            label = random.choice(held["classes"])
-        submission = f"{held['lease'][:40]}-{time.monotonic_ns()}"
-        client.post(f"{path}/answer", json={"label": label, "submission": submission})
+    def _read(self, user: int) -> None:
+        desk = self.desk.acting(user)
+        is_arbiter = "arbiter" in desk.read(roles_of, user)
+        while not self._over.wait(self.seconds_a_reading * random.uniform(0.5, 1.5)):
+            held = desk.write(claim, user, arbiter=is_arbiter)
+            if held is None:
+                continue
+            self._over.wait(self.seconds_a_reading / 4)
+            label = self._truth.get(held.key)
+            if label is None:  # a case of an earlier demo in the same folder
+                desk.write(skip, user, held.lease, "from an earlier demo")
+                continue
+            if random.random() < 0.02:
+                label = random.choice(CLASSES)
+            desk.write(answer, user, held.lease, label, held.lease[:60])

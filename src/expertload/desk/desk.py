@@ -128,11 +128,7 @@ class Desk:
 
     def _transaction(self, connection: Connection) -> Transaction:
         return Transaction(
-            self.database,
-            connection,
-            project=self.project,
-            now=self.clock(),
-            actor=self._actor,
+            self.database, connection, project=self.project, now=self.clock(), actor=self._actor
         )
 
     def close(self) -> None:

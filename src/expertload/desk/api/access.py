@@ -8,11 +8,12 @@ what they send.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -55,6 +56,29 @@ HEADERS = {
 SAFE = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 ONLY_HTTPS = (b"strict-transport-security", b"max-age=31536000")
 CODES = {404: "not_found", 405: "wrong_method", 413: "too_large", 415: "wrong_media_type"}
+
+
+# ------------------------------------------------------------------ what requests hold
+
+Label = Annotated[str, Field(min_length=1, max_length=200)]
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$")]
+Reason = Annotated[str, Field(min_length=1, max_length=2_000, pattern=r"^[^\x00]+$")]
+Number = Annotated[int, Field(ge=1, lt=2**62)]
+
+
+class Body(BaseModel, extra="forbid"):
+    """What a program sends as JSON, or a page as a form; both are checked alike."""
+
+
+class ReasonBody(Body):
+    """Why something is done."""
+
+    reason: Reason
+
+
+def seconds(moment: int | None) -> float | None:
+    """Return a moment as programs get it: in seconds since 1970."""
+    return None if moment is None else moment / 1e6
 
 
 # ------------------------------------------------------------------ who sends a request
@@ -100,9 +124,7 @@ class Gate:
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        direct: dict[tuple[str, str], Callable[[Request], Awaitable[Response]]],
+        self, app: ASGIApp, direct: dict[tuple[str, str], Callable[[Request], Awaitable[Response]]]
     ) -> None:
         self.app, self.direct = app, direct
 
@@ -168,9 +190,7 @@ def _limited(receive: Receive, most: int) -> Receive:
 def too_large(most: int) -> DeskRefusedError:
     """Return the refusal of a body that is too long."""
     return DeskRefusedError(
-        "too_large",
-        f"Too large: at most {most / 1e6:g} MB are taken.",
-        "send less at once.",
+        "too_large", f"Too large: at most {most / 1e6:g} MB are taken.", "send less at once."
     )
 
 

@@ -1,4 +1,4 @@
-"""`/api/cases`: the model's side of the desk.
+"""`/api/cases` and `/api/shadow`: the model's side of the desk.
 
 Every request with cases takes the same way, whether it has one case or 5,000. The transaction that
 stores the cases also checks the token, so a token that has ended stores nothing. A token that this
@@ -10,30 +10,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from sqlalchemy import select
 
-from expertload.desk.api.access import (
-    Gate,
-    desk_of,
-    error_body,
-    failure_of,
-    needs,
-    token_of,
-)
+from expertload.desk.api.access import Gate, desk_of, error_body, failure_of, needs, token_of
 from expertload.desk.desk import Desk
-from expertload.desk.intake.case import CONTROL, MOST_CASES, SentCase, read_line
+from expertload.desk.intake.case import MOST_CASES, SentCase, Shadow, read_line, read_shadow
 from expertload.desk.intake.images import PROCESSES
-from expertload.desk.intake.receiving import Outcome, receive
-from expertload.desk.people.accounts import Principal, find_token, require
+from expertload.desk.intake.receiving import Outcome, find_case, receive
+from expertload.desk.intake.shadows import receive_shadows
+from expertload.desk.people.accounts import find_token, require
 from expertload.desk.store.database import Transaction
-from expertload.desk.store.tables import cases, decisions
+from expertload.desk.store.tables import decisions
 from expertload.exceptions import DeskRefusedError
 
-router = APIRouter(prefix="/api/cases")
+router = APIRouter(prefix="/api")
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 SMALL = 50_000  # bytes; a smaller request is parsed without another thread
@@ -126,31 +120,37 @@ def receive_from(transaction: Transaction, token: str, sent: Sequence[SentCase])
 # ------------------------------------------------------------------ the interface
 
 _NAME = {"type": ["string", "integer", "null"], "maxLength": 200}
-_CASE = {
+_KEY = {"type": "string", "minLength": 1, "maxLength": 200}
+_PROBABILITIES = {"type": "object", "additionalProperties": {"type": ["number", "null"]}}
+_BODY = {
     "type": "object",
+    "required": ["kind", "content"],
+    "properties": {"kind": {"enum": ["image", "text", "table", "json"]}, "content": {}},
+}
+_CASE = {
     "required": ["key"],
     "additionalProperties": False,
     "properties": {
-        "key": {"type": "string", "minLength": 1, "maxLength": 200},
-        "probabilities": {"type": "object", "additionalProperties": {"type": ["number", "null"]}},
+        "key": _KEY,
+        "probabilities": _PROBABILITIES,
         "confidence": {"type": ["number", "null"]},
         **dict.fromkeys(("label", "group", "cluster", "model"), _NAME),
         "due": {"type": ["string", "number", "null"]},
         "shadow": {"type": "object", "additionalProperties": {"type": "object"}},
-        "body": {
-            "type": "object",
-            "required": ["kind", "content"],
-            "properties": {
-                "kind": {"enum": ["image", "text", "table", "json"]},
-                "content": {},
-            },
-        },
+        "body": _BODY,
     },
 }
-_SENT = {
-    "required": True,
-    "content": {JSON: {"schema": _CASE}, NDJSON: {"schema": {"type": "string"}}},
+_SHADOW = {
+    "required": ["key", "model", "probabilities"],
+    "properties": {"key": _KEY, "model": _KEY, "probabilities": _PROBABILITIES},
 }
+
+
+def lines_of(schema: dict[str, Any]) -> dict[str, Any]:
+    """Describe a request that is one JSON object, or a line of JSON for each."""
+    one = {"schema": {"type": "object", **schema}}
+    content = {JSON: one, NDJSON: {"schema": {"type": "string"}}}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 async def send(request: Request) -> Response:
@@ -163,16 +163,8 @@ async def send(request: Request) -> Response:
         raise DeskRefusedError(
             "wrong_media_type", "Send cases as application/json or application/x-ndjson."
         )
-    data = await request.body()
-    read = await intake.read(data, kind)
-    stored = iter(await intake.store(token, [case for case in read if isinstance(case, SentCase)]))
-    results = [next(stored) if isinstance(case, SentCase) else case for case in read]
-    if kind == NDJSON:
-        return Response(_write_lines(results, read), media_type=NDJSON)
-    (result,) = results
-    if isinstance(result, DeskRefusedError):
-        raise result
-    return Response(orjson.dumps(result._asdict()), media_type=JSON)
+    read = await intake.read(await request.body(), kind)
+    return _answer(kind, read, await intake.store(token, _good(read)))
 
 
 send.roles = ("api",)  # type: ignore[attr-defined]  # for the test that walks every route
@@ -187,9 +179,22 @@ def install_cases(app: FastAPI) -> None:
         send,
         methods=["POST"],
         summary="Send a case, or up to 5,000 as NDJSON",
-        openapi_extra={"requestBody": _SENT},
+        openapi_extra=lines_of(_CASE),
     )
     app.include_router(router)
+
+
+@router.post(
+    "/shadow",
+    summary="Send an answer of a model that decides nothing, or up to 5,000 as NDJSON",
+    dependencies=[Depends(needs("api"))],
+    openapi_extra=lines_of(_SHADOW),
+)
+async def send_shadows(request: Request) -> Response:
+    """Store answers to known cases, a line each; a bad line does not affect the others."""
+    kind = JSON if request.headers.get("content-type", "").startswith(JSON) else NDJSON
+    read = await asyncio.to_thread(read_lines, await request.body(), kind, read_shadow)
+    return _answer(kind, read, await desk_of(request).awrite(receive_shadows, _good(read)))
 
 
 def _read(data: bytes, kind: str) -> list[SentCase | DeskRefusedError]:
@@ -213,34 +218,41 @@ def _read_or_refuse(line: bytes, read: Callable[[bytes], T]) -> T | DeskRefusedE
         return error
 
 
-def _write_lines(results: list[Result], read: list[SentCase | DeskRefusedError]) -> bytes:
-    lines = []
-    for number, (result, case) in enumerate(zip(results, read, strict=True), start=1):
-        if isinstance(result, Outcome):
-            line: dict[str, Any] = result._asdict()
-        else:
-            key = case.key if isinstance(case, SentCase) else None
-            line = {"key": key, "line": number, **error_body(failure_of(result))}
-        lines.append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-    return b"".join(lines)
+def _good(read: Sequence[T | DeskRefusedError]) -> list[T]:
+    return [each for each in read if not isinstance(each, DeskRefusedError)]
 
 
-@router.get("/{key:path}", summary="What became of a case")
-async def show(
-    key: str,
-    request: Request,
-    sender: Annotated[Principal, Depends(needs("api", "manager", "auditor"))],
-) -> dict[str, Any]:
+def _answer(kind: str, read: Sequence[Any], stored: Sequence[Any]) -> Response:
+    """Answer every line of a request; `stored` are the results of the good ones."""
+    left = iter(stored)
+    results = [each if isinstance(each, DeskRefusedError) else next(left) for each in read]
+    if kind == JSON and isinstance(results[0], DeskRefusedError):
+        raise results[0]
+    return Response(b"".join(map(_line, range(1, len(read) + 1), read, results)), media_type=kind)
+
+
+def _line(number: int, read: Any, result: Any) -> bytes:
+    if isinstance(result, DeskRefusedError):
+        named: dict[str, Any] = {"key": getattr(read, "key", None), "line": number}
+        if isinstance(read, Shadow):
+            named["model"] = read.model
+        result = named | error_body(failure_of(result))
+    line = result._asdict() if isinstance(result, Outcome) else result
+    return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+
+
+@router.get(
+    "/cases/{key:path}",
+    summary="What became of a case",
+    dependencies=[Depends(needs("api", "manager", "auditor"))],
+)
+async def show(key: str, request: Request) -> dict[str, Any]:
     """Return a case's status, its label, and all decisions that led to it."""
     return await desk_of(request).aread(_show, key)
 
 
 def _show(transaction: Transaction, key: str) -> dict[str, Any]:
-    if CONTROL.search(key):  # no key has these, and PostgreSQL refuses to search for some of them
-        raise DeskRefusedError("not_found", "There is no such case.")
-    case = transaction.first(select(cases).where(transaction.in_project(cases), cases.c.key == key))
-    if case is None:
-        raise DeskRefusedError("not_found", f"There is no case '{key[:60]}'.")
+    case = find_case(transaction, key, locked=False)
     made = transaction.all(
         select(decisions).where(decisions.c.case_id == case.id).order_by(decisions.c.version)
     )

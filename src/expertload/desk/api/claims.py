@@ -8,29 +8,31 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from expertload.desk.api.access import desk_of, needs
-from expertload.desk.intake.case import Body
+from expertload.desk.api.access import Body, Label, Reason, ReasonBody, desk_of, needs, seconds
+from expertload.desk.intake.case import Body as CaseBody
 from expertload.desk.people.accounts import Principal
 from expertload.desk.queue import answers, claims
 from expertload.desk.queue.claims import Claim
+from expertload.desk.queue.corrections import correct_own
 
 router = APIRouter(prefix="/api")
 Reader = Annotated[Principal, Depends(needs("reader", "arbiter"))]
 
 
-class AnswerBody(BaseModel, extra="forbid", strict=True):
+class AnswerBody(Body):
     """An answer, and the sender's own name for it."""
 
-    label: Annotated[str, Field(min_length=1, max_length=200)]
+    label: Label
     submission: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\x21-\x7e]+$")]
 
 
-class SkipBody(BaseModel, extra="forbid", strict=True):
-    """Why a case is passed on."""
+class CorrectionBody(Body):
+    """The right answer, and why the first one was not."""
 
-    reason: Annotated[str, Field(min_length=1, max_length=2000, pattern=r"^[^\x00]+$")]
+    label: Label
+    reason: Reason
 
 
 @router.post("/claims", summary="Take the case that is due first")
@@ -50,12 +52,12 @@ async def give(lease: str, body: AnswerBody, request: Request, reader: Reader) -
     return {
         "outcome": given.outcome,
         "standing": given.standing,
-        "undo_until": _seconds(given.undo_until),
+        "undo_until": seconds(given.undo_until),
     }
 
 
 @router.post("/claims/{lease}/skip", summary="Pass a case on, with a reason")
-async def pass_on(lease: str, body: SkipBody, request: Request, reader: Reader) -> dict[str, str]:
+async def pass_on(lease: str, body: ReasonBody, request: Request, reader: Reader) -> dict[str, str]:
     """Put a case back for other readers."""
     held = await desk_of(request).awrite(claims.skip, reader.user, lease, body.reason)
     return {"outcome": "skipped" if held else "lost"}
@@ -72,7 +74,7 @@ async def put_back(lease: str, request: Request, reader: Reader) -> dict[str, st
 async def hold(lease: str, request: Request, reader: Reader) -> dict[str, Any]:
     """Extend a lease that is still held."""
     until = await desk_of(request).awrite(claims.extend, reader.user, lease)
-    return {"outcome": "lost" if until is None else "extended", "until": _seconds(until)}
+    return {"outcome": "lost" if until is None else "extended", "until": seconds(until)}
 
 
 @router.post("/answers/{submission}/undo", summary="Take an answer back")
@@ -81,11 +83,22 @@ async def take_back(submission: str, request: Request, reader: Reader) -> Respon
     return _shown(await desk_of(request).awrite(answers.undo, reader.user, submission))
 
 
+@router.post("/answers/{submission}/correct", summary="Correct your answer")
+async def correct(
+    submission: str, body: CorrectionBody, request: Request, reader: Reader
+) -> dict[str, str]:
+    """Correct an answer after the time to undo it, with a reason."""
+    await desk_of(request).awrite(
+        correct_own, reader.user, submission, body.label, reason=body.reason
+    )
+    return {"outcome": "corrected"}
+
+
 def _shown(held: Claim) -> Response:
     """Write a case; its body is already JSON, and is not parsed again, because it may be large."""
     content = {
         "lease": held.lease,
-        "until": _seconds(held.until),
+        "until": seconds(held.until),
         "key": held.key,
         "body": None if held.body is None else _body(held.body),
         "classes": held.classes,
@@ -93,7 +106,7 @@ def _shown(held: Claim) -> Response:
     return Response(orjson.dumps(content), media_type="application/json")
 
 
-def _body(body: Body) -> dict[str, Any]:
+def _body(body: CaseBody) -> dict[str, Any]:
     content: Any
     if body.kind == "image":
         content = base64.b64encode(body.content).decode()
@@ -102,7 +115,3 @@ def _body(body: Body) -> dict[str, Any]:
     else:
         content = orjson.Fragment(body.content)
     return {"kind": body.kind, "media_type": body.media_type, "content": content}
-
-
-def _seconds(moment: int | None) -> float | None:
-    return None if moment is None else moment / 1e6

@@ -1,4 +1,4 @@
-"""What managers and auditors do: policies, look-back, webhooks, the desk in numbers, exports."""
+"""What managers and auditors do: policies, challengers, readers, webhooks, numbers, exports."""
 
 from __future__ import annotations
 
@@ -7,17 +7,31 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
-from pydantic import BaseModel, Field
+from pydantic import Field, StrictBool
 from sqlalchemy import select
 
 from expertload._names import Which
-from expertload.desk.api.access import desk_of, needs
+from expertload.desk.api.access import (
+    Body,
+    Name,
+    Number,
+    Reason,
+    ReasonBody,
+    desk_of,
+    needs,
+    seconds,
+)
+from expertload.desk.api.cases import JSON, lines_of
+from expertload.desk.api.claims import CorrectionBody
+from expertload.desk.intake.golden import add_golden, read_golden
 from expertload.desk.intake.routing import read_policy
+from expertload.desk.queue import corrections
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.trail.export import Format, export_bytes
 from expertload.desk.trail.webhooks import add_webhook, end_webhook, send_again
-from expertload.desk.watch import policies
+from expertload.desk.watch import challengers, policies, readers
 from expertload.desk.watch.anew import decide_all_waiting
+from expertload.desk.watch.combining import start_combining, stop_combining
 from expertload.desk.watch.recertify import recertify
 from expertload.desk.watch.state import state_of
 from expertload.exceptions import DeskRefusedError
@@ -25,21 +39,11 @@ from expertload.exceptions import DeskRefusedError
 router = APIRouter()
 manager = APIRouter(prefix="/api", dependencies=[Depends(needs("manager"))])
 onlooker = APIRouter(prefix="/api", dependencies=[Depends(needs("manager", "auditor"))])
-Number = Annotated[int, Field(ge=1, lt=2**62)]
 Seconds = Annotated[float, Field(ge=0, le=253_402_300_799, allow_inf_nan=False)]
-Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$")]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 # ------------------------------------------------------------------ policies
-
-
-class WithdrawBody(BaseModel, extra="forbid", strict=True):
-    """Why a policy ends."""
-
-    reason: Annotated[str, Field(min_length=1, max_length=2000, pattern=r"^[^\x00]+$")]
-
-
-_SENT = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
 
 
 @onlooker.get("/policies", summary="All policies, the newest first")
@@ -52,7 +56,9 @@ async def show_policies(request: Request) -> list[dict[str, Any]]:
     "/policies",
     status_code=201,
     summary="Add a certified policy as a draft",
-    openapi_extra={"requestBody": _SENT},
+    openapi_extra={
+        "requestBody": {"required": True, "content": {JSON: {"schema": {"type": "object"}}}}
+    },
 )
 async def add(request: Request) -> dict[str, Any]:
     """Store a policy that 'expertload evaluate --save-policy' wrote."""
@@ -70,7 +76,7 @@ async def begin(number: int, request: Request) -> dict[str, Any]:
 
 
 @manager.post("/policies/{number}/withdraw", summary="End a policy for good")
-async def end(number: int, body: WithdrawBody, request: Request) -> dict[str, Any]:
+async def end(number: int, body: ReasonBody, request: Request) -> dict[str, Any]:
     """Withdraw a policy: from now on everything goes to experts."""
     await desk_of(request).awrite(policies.withdraw, number, reason=body.reason)
     return await _policy(request, number)
@@ -105,9 +111,9 @@ def _shown(row: AnyRow) -> dict[str, Any]:
         "expert_load": point.expert_load,
         "model": policy.model,
         "guarantee": point.guarantee,
-        "created": row.created / 1e6,
-        "activated": None if row.activated is None else row.activated / 1e6,
-        "withdrawn": None if row.withdrawn is None else row.withdrawn / 1e6,
+        "created": seconds(row.created),
+        "activated": seconds(row.activated),
+        "withdrawn": seconds(row.withdrawn),
         "reason": row.reason,
     }
 
@@ -115,7 +121,7 @@ def _shown(row: AnyRow) -> dict[str, Any]:
 # ------------------------------------------------------------------ after an alarm
 
 
-class LookBackBody(BaseModel, extra="forbid"):
+class LookBackBody(Body):
     """The policy whose decisions are read again, since when, and which share of them."""
 
     policy: Number
@@ -123,19 +129,12 @@ class LookBackBody(BaseModel, extra="forbid"):
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
 
 
-class RecertifyBody(BaseModel, extra="forbid"):
+class RecertifyBody(Body):
     """What to promise, and for which model."""
 
     target_accuracy: Annotated[float, Field(gt=0, lt=1)]
     confidence_level: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    model: Text | None = None
-
-
-class VoidBody(BaseModel, extra="forbid"):
-    """The case, and why it ends without a decision."""
-
-    key: Text
-    reason: Text
+    model: Name | None = None
 
 
 @manager.post("/look-back", summary="Read again what a withdrawn policy decided")
@@ -151,13 +150,112 @@ async def again(body: LookBackBody, request: Request) -> dict[str, int]:
 @manager.post("/recertify", status_code=201, summary="A new draft from blind labels")
 async def certify_again(body: RecertifyBody, request: Request) -> dict[str, int]:
     """Certify by the evidence so far; the policy is a draft until it is activated."""
-    number = await desk_of(request).awrite(
-        recertify,
-        target_accuracy=body.target_accuracy,
-        confidence_level=body.confidence_level,
-        model=body.model,
+    return {"policy": await desk_of(request).awrite(recertify, **body.model_dump())}
+
+
+# ------------------------------------------------------------------ models in shadow
+
+
+class AdoptBody(Body, populate_by_name=True):
+    """The share of cases to decide, and the share that was seen before."""
+
+    share: Share
+    seen: Annotated[Share | None, Field(alias="from")] = None
+
+
+@onlooker.get("/challengers", summary="Models in shadow, and whether one may take over")
+async def show_challengers(request: Request) -> dict[str, list[dict[str, Any]]]:
+    """Return the evidence for each model in shadow."""
+    found = await desk_of(request).aread(challengers.challengers_of)
+    return {"challengers": [each.to_dict() for each in found]}
+
+
+@manager.post(
+    "/challengers/{model:path}/adopt", summary="Let a model in shadow decide a share of the cases"
+)
+async def adopt(model: str, body: AdoptBody, request: Request) -> dict[str, Any]:
+    """Decide a share of the cases by this model: raised to 1 in steps, 0 is the way back."""
+    desk = desk_of(request)
+    policy = await desk.awrite(challengers.adopt, model, body.share, seen=body.seen)
+    decided = await asyncio.to_thread(decide_all_waiting, desk)
+    return {"model": model, "share": body.share, "policy": policy, "decided_anew": decided}
+
+
+# ------------------------------------------------------------------ readers
+
+
+class CombineBody(Body):
+    """Whether the answers of experts and model are combined."""
+
+    on: StrictBool
+
+
+@onlooker.get("/readers", summary="How good and how fast each reader is")
+async def show_readers(request: Request) -> dict[str, Any]:
+    """Return each reader's accuracy with its interval, confusions and pace."""
+    return {"readers": await desk_of(request).aread(readers.readers_of)}
+
+
+@manager.post(
+    "/golden", status_code=201, summary="Add cases whose truth is known", openapi_extra=lines_of({})
+)
+async def add_truths(request: Request) -> dict[str, int]:
+    """Store golden cases, a line of JSON each, whose 'label' is the truth; all or none."""
+    return {"added": await add_lines(request, await request.body())}
+
+
+async def add_lines(request: Request, data: bytes) -> int:
+    """Store the golden cases of a file; return how many are new."""
+    sent = [read_golden(line) for line in data.split(b"\n") if line.strip()]
+    return await desk_of(request).awrite(add_golden, sent)
+
+
+@manager.post("/combine", summary="Combine the answers of experts and model, or stop")
+async def combine(body: CombineBody, request: Request) -> dict[str, str]:
+    """Close a delegated case after one answer only if both answers together are sure enough."""
+    await desk_of(request).awrite(start_combining if body.on else stop_combining)
+    return {"outcome": "started" if body.on else "stopped"}
+
+
+# ------------------------------------------------------------------ single cases
+
+
+class CorrectionOfBody(CorrectionBody):
+    """The right answer to a case, whose reader's it replaces, and why."""
+
+    key: Name
+    reader: Name
+
+
+class CaseBody(Body):
+    """The case, and why it is changed."""
+
+    key: Name
+    reason: Reason
+
+
+class VoidBody(Body):
+    """The case, and in a few words why it ends without a decision."""
+
+    key: Name
+    reason: Name
+
+
+@manager.post("/correct", summary="Correct a reader's answer")
+async def correct(body: CorrectionOfBody, request: Request) -> dict[str, str]:
+    """Correct what a reader answered to a case, unless the case checks the promise."""
+    who = request.state.who.user
+    await desk_of(request).awrite(
+        corrections.correct_of, who, body.key, body.reader, body.label, reason=body.reason
     )
-    return {"policy": number}
+    return {"outcome": "corrected"}
+
+
+@manager.post("/reopen", summary="Let somebody else read a case again")
+async def reopen(body: CaseBody, request: Request) -> dict[str, str]:
+    """Open a case again that is decided, closed or void."""
+    await desk_of(request).awrite(corrections.reopen, body.key, reason=body.reason)
+    return {"outcome": "reopened"}
 
 
 @manager.post("/void", summary="Take an open case out of the queue")
@@ -170,13 +268,13 @@ async def void(body: VoidBody, request: Request) -> dict[str, str]:
 # ------------------------------------------------------------------ webhooks
 
 
-class WebhookBody(BaseModel, extra="forbid"):
+class WebhookBody(Body):
     """The address that receives messages."""
 
     url: Annotated[str, Field(min_length=8, max_length=2000, pattern=r"^https?://[\x21-\x7e]+$")]
 
 
-class ReplayBody(BaseModel, extra="forbid"):
+class ReplayBody(Body):
     """The time since which messages are sent again."""
 
     since: Seconds = 0

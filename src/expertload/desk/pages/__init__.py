@@ -5,20 +5,12 @@ from __future__ import annotations
 from fastapi import FastAPI, Request, Response
 
 from expertload.desk.api.access import answer_error
-from expertload.desk.pages import challengers, manage, page, review, sign_in, team
-from expertload.desk.people.sign_on import OpenIdConnect, TrustedProxy
+from expertload.desk.pages import audit, manage, page, review, sign_in
 
 
-def install_pages(
-    app: FastAPI,
-    *,
-    proxy: TrustedProxy | None = None,
-    provider: OpenIdConnect | None = None,
-    passwords: bool = True,
-) -> None:
-    """Add the pages to an app whose `state.desk` is the desk."""
-    sign_in.prepare(app, proxy, provider, passwords)
-    for part in (sign_in, review, manage, team, challengers, page):
+def install_pages(app: FastAPI) -> None:
+    """Add the pages to an app whose `state.desk` is the desk and that `sign_in` has prepared."""
+    for part in (sign_in, review, manage, audit, page):
         app.include_router(part.router, include_in_schema=False)
     app.add_exception_handler(404, _not_found)
     app.add_exception_handler(405, _wrong_method)

@@ -1,62 +1,79 @@
-"""The pages of managers and auditors: overview, policies, people, downloads, and all events."""
+"""The pages of managers and auditors: overview, policies, challengers, readers, cases, people.
+
+A form does what the interface does: where both have the same fields, they share the function.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from typing import Annotated, Any
+from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFile
-from sqlalchemy import BigInteger, select
+from fastapi import APIRouter, Depends, File, Form, Path, Request, Response, UploadFile
+from pydantic import Field
+from sqlalchemy import func, select
 
 from expertload._names import Role, Which
-from expertload.desk.api.access import desk_of
-from expertload.desk.api.management import export_response, policy_text
-from expertload.desk.intake.case import CONTROL
+from expertload.desk.api import management
+from expertload.desk.api.access import Number, ReasonBody, desk_of
+from expertload.desk.intake.receiving import find_case
 from expertload.desk.intake.routing import read_policy
-from expertload.desk.pages.overview import overview
+from expertload.desk.pages.overview import evidence_chart, overview
 from expertload.desk.pages.page import HEADERS, PageRoute, go, render
+from expertload.desk.pages.page import number as written
+from expertload.desk.pages.review import content_of, send_image
 from expertload.desk.pages.sign_in import signed_in
 from expertload.desk.people import accounts, sessions
+from expertload.desk.queue import corrections
+from expertload.desk.queue.claims import Held, claim_of, classes_of
 from expertload.desk.store.database import Transaction
-from expertload.desk.store.tables import Id, cases, counters, events, metadata, seals, users
-from expertload.desk.trail.chain import Verdict, read_changes, verify
+from expertload.desk.store.tables import cases, decisions
 from expertload.desk.trail.export import Format
-from expertload.desk.watch import policies, quality
-from expertload.desk.watch.anew import decide_all_waiting
-from expertload.desk.watch.recertify import recertify
+from expertload.desk.watch import policies, quality, readers
+from expertload.desk.watch.challengers import Challenger, challengers_of
+from expertload.desk.watch.combining import combiner_of
 from expertload.exceptions import DeskRefusedError
 
 router = APIRouter()
 manager = APIRouter(
     prefix="/manage", route_class=PageRoute, dependencies=[Depends(signed_in("manager"))]
 )
-onlooker = APIRouter(route_class=PageRoute, dependencies=[Depends(signed_in("manager", "auditor"))])
+onlooker = APIRouter(
+    prefix="/manage", route_class=PageRoute, dependencies=[Depends(signed_in("manager", "auditor"))]
+)
 Text = Annotated[str, Form(max_length=200)]
 Roles = Annotated[list[str], Form()]
-Share = Annotated[float, Form(gt=0, lt=1)]
+Upload = Annotated[UploadFile, File()]
 NOTICES = {
     "added": "The policy is stored as a draft. It decides nothing until you activate it.",
     "active": "The policy decides from now on.",
     "withdrawn": "The policy has ended. Every case now goes to experts.",
     "certified": "A new policy is certified from blind labels. Activate it to let it decide.",
+    "queued": "{} decisions wait to be read again.",
+    "shared": "The model decides this share of the cases from now on.",
+    "switched": "The model decides every case that it is sure of from now on.",
+    "back": "The model decides nothing any more.",
+    "corrected": "The answer is corrected, and the case settled again.",
+    "reopened": "The case waits for somebody who has not read it.",
+    "void": "The case is out of the queue.",
 }
+STEPS = (0.1, 0.5, 1.0)  # the shares that a manager lets a challenger decide
 
 
-@onlooker.get("/manage")
+@onlooker.get("")
 async def show(request: Request) -> Response:
     """Show how the desk is doing."""
     return render(request, "overview.html.j2", view=await desk_of(request).aread(overview))
 
 
-@onlooker.get("/manage/export")
+@onlooker.get("/export")
 async def export(
     request: Request,
     format: Format = "csv",  # noqa: A002 - what the interface calls it
     cases: Which = "labelled",
 ) -> Response:
     """Send cases as a file."""
-    answer = export_response(request, format, cases, f"desk-{cases}.{format}")
+    answer = management.export_response(request, format, cases, f"desk-{cases}.{format}")
     answer.headers.update(HEADERS)
     return answer
 
@@ -67,7 +84,6 @@ async def export(
 @manager.get("/policies")
 async def show_policies(request: Request, notice: str = "", n: int = 0) -> Response:
     """Show every policy, and what can be done with it."""
-    queued = f"{n} decisions wait to be read again."
     desk = desk_of(request)
     rows = await desk.aread(policies.all_policies)
     return render(
@@ -75,14 +91,14 @@ async def show_policies(request: Request, notice: str = "", n: int = 0) -> Respo
         "policies.html.j2",
         policies=[{"row": row, "point": read_policy(row.document).point} for row in rows],
         sample=await desk.aread(quality.blind_sample_size),
-        notice=queued if notice == "queued" else NOTICES.get(notice, ""),
+        notice=NOTICES.get(notice, "").format(n),
     )
 
 
 @manager.post("/policies")
-async def upload(request: Request, policy: Annotated[UploadFile, File()]) -> Response:
+async def upload(request: Request, policy: Upload) -> Response:
     """Store a policy as a draft."""
-    document = policy_text(await policy.read())
+    document = management.policy_text(await policy.read())
     await desk_of(request).awrite(policies.add_policy, document)
     return go("/manage/policies?notice=added")
 
@@ -90,20 +106,14 @@ async def upload(request: Request, policy: Annotated[UploadFile, File()]) -> Res
 @manager.post("/policies/{number}/activate")
 async def begin(number: int, request: Request) -> Response:
     """Let a draft decide from now on."""
-    desk = desk_of(request)
-    await desk.awrite(policies.activate, number)
-    await asyncio.to_thread(decide_all_waiting, desk)
+    await management.begin(number, request)
     return go("/manage/policies?notice=active")
 
 
 @manager.post("/policies/{number}/withdraw")
-async def end(
-    number: int,
-    request: Request,
-    reason: Annotated[str, Form(min_length=1, max_length=2_000)],
-) -> Response:
+async def end(number: int, request: Request, body: Annotated[ReasonBody, Form()]) -> Response:
     """End a policy for good."""
-    await desk_of(request).awrite(policies.withdraw, number, reason=reason)
+    await management.end(number, body, request)
     return go("/manage/policies?notice=withdrawn")
 
 
@@ -120,12 +130,132 @@ async def again(
 
 @manager.post("/recertify")
 async def certify_again(
-    request: Request, target_accuracy: Share, confidence_level: Share = 0.95
+    request: Request, body: Annotated[management.RecertifyBody, Form()]
 ) -> Response:
     """Certify a new policy from blind labels."""
-    desk = desk_of(request)
-    await desk.awrite(recertify, target_accuracy=target_accuracy, confidence_level=confidence_level)
+    await management.certify_again(body, request)
     return go("/manage/policies?notice=certified")
+
+
+# ------------------------------------------------------------------ challengers
+
+
+@onlooker.get("/challengers")
+async def show_challengers(request: Request, notice: str = "", n: int = 0) -> Response:
+    """Show every model in shadow: its evidence over time, and the steps to take over."""
+    found = await desk_of(request).aread(challengers_of)
+    said = NOTICES.get(notice, "")
+    if said and n > 0:
+        said += f" {written(n)} waiting {'case was' if n == 1 else 'cases were'} decided anew."
+    views = [{"it": each, "chart": evidence_chart(each), "steps": _steps(each)} for each in found]
+    return render(request, "challengers.html.j2", challengers=views, notice=said)
+
+
+def _steps(challenger: Challenger) -> list[float]:
+    """Return the shares that a manager may choose next."""
+    if challenger.share == 0 and not challenger.may_switch:
+        return []
+    return [share for share in STEPS if share > challenger.share]
+
+
+class AdoptForm(management.AdoptBody):
+    """The same fields, and the model, which the interface has in its address."""
+
+    model: Annotated[str, Field(max_length=200)]
+
+
+@manager.post("/challengers/adopt")
+async def adopt(request: Request, form: Annotated[AdoptForm, Form()]) -> Response:
+    """Let a model decide a share of the cases; 0 is the way back."""
+    done = await management.adopt(form.model, form, request)
+    notice = {0.0: "back", 1.0: "switched"}.get(form.share, "shared")
+    return go(f"/manage/challengers?notice={notice}&n={done['decided_anew']}")
+
+
+# ------------------------------------------------------------------ readers and single cases
+
+
+@manager.get("/readers")
+async def show_readers(request: Request, added: int | None = None) -> Response:
+    """Show how good and how fast the readers are."""
+    view = await desk_of(request).aread(_readers)
+    return render(request, "readers.html.j2", view=view, added=added)
+
+
+def _readers(transaction: Transaction) -> dict[str, Any]:
+    golden = select(func.count()).where(transaction.in_project(cases), cases.c.state == "golden")
+    return {
+        "readers": readers.readers_of(transaction),
+        "golden": transaction.value(golden),
+        "combines": combiner_of(transaction) is not None,
+    }
+
+
+@manager.post("/readers/golden")
+async def add_golden(request: Request, golden: Upload) -> Response:
+    """Store the golden cases of a file."""
+    return go(f"/manage/readers?added={await management.add_lines(request, await golden.read())}")
+
+
+@manager.post("/readers/combine")
+async def combine(request: Request, on: Annotated[bool, Form()]) -> Response:
+    """Combine the answers of experts and model, or stop."""
+    await management.combine(management.CombineBody(on=on), request)
+    return go("/manage/readers")
+
+
+@manager.get("/cases")
+async def show_case(request: Request, key: str = "", notice: str = "") -> Response:
+    """Show what readers have reported, and one case if it is named."""
+    view = await desk_of(request).aread(_case, key.strip())
+    return render(request, "cases.html.j2", view=view, key=key, notice=NOTICES.get(notice, ""))
+
+
+def _case(transaction: Transaction, key: str) -> dict[str, Any]:
+    view: dict[str, Any] = {"reported": corrections.reported(transaction), "case": None}
+    if key:
+        case = find_case(transaction, key, locked=False)
+        made = select(decisions).where(decisions.c.case_id == case.id)
+        view |= {
+            "case": case,
+            "decisions": transaction.all(made.order_by(decisions.c.version)),
+            "answers": corrections.answers_to(transaction, case.id),
+            "classes": classes_of(transaction),
+            "held": (seen := claim_of(transaction, Held(case.id, "", 0))),
+            "content": content_of(seen),
+        }
+    return view
+
+
+@manager.get("/cases/body/{case}")
+async def show_image(case: Annotated[Number, Path()], request: Request) -> Response:
+    """Send the image of a case."""
+    return await send_image(request, case)
+
+
+def _changed(key: str, done: dict[str, str]) -> Response:
+    return go(f"/manage/cases?key={quote(key, safe='')}&notice={done['outcome']}")
+
+
+@manager.post("/cases/correct")
+async def correct(
+    request: Request, body: Annotated[management.CorrectionOfBody, Form()]
+) -> Response:
+    """Correct an answer."""
+    return _changed(body.key, await management.correct(body, request))
+
+
+@manager.post("/cases/reopen")
+async def reopen(request: Request, body: Annotated[management.CaseBody, Form()]) -> Response:
+    """Let somebody else read a case."""
+    return _changed(body.key, await management.reopen(body, request))
+
+
+@manager.post("/cases/void")
+async def void(request: Request, body: Annotated[management.CaseBody, Form()]) -> Response:
+    """Take an open case out of the queue."""
+    await desk_of(request).awrite(policies.void_case, body.key, reason=body.reason)
+    return _changed(body.key, {"outcome": "void"})
 
 
 # ------------------------------------------------------------------ people and programs
@@ -142,6 +272,16 @@ async def _people(request: Request, **once: Any) -> Response:
         roles=accounts.PERSONAL,
         once=once,
     )
+
+
+async def _person(user: int, request: Request) -> accounts.Person:
+    for person in await desk_of(request).aread(accounts.people_of):
+        if person.id == user:
+            return person
+    raise DeskRefusedError("not_found", f"There is no user {user} in this project.")
+
+
+Person = Annotated[accounts.Person, Depends(_person)]
 
 
 @manager.get("/people")
@@ -164,56 +304,44 @@ async def _link(request: Request, user: int) -> str:
 
 
 @manager.post("/people/{user}/link")
-async def new_link(user: int, request: Request) -> Response:
+async def new_link(person: Person, request: Request) -> Response:
     """Make a new one-time link, for example after a lost password."""
-    name = await _name(request, user)
-    return await _people(request, name=name, link=await _link(request, user))
+    return await _people(request, name=person.name, link=await _link(request, person.id))
 
 
 @manager.post("/people/{user}/roles")
-async def change(user: int, request: Request, roles: Roles = []) -> Response:  # noqa: B006
+async def change(person: Person, request: Request, roles: Roles = []) -> Response:  # noqa: B006
     """Give somebody exactly these roles."""
-    await _name(request, user)
-    if user == request.state.who.user and "manager" not in roles:
+    if person.id == request.state.who.user and "manager" not in roles:
         raise DeskRefusedError("conflict", "You cannot take the role of manager from yourself.")
-    await desk_of(request).awrite(accounts.set_roles, user, roles)
+    await desk_of(request).awrite(accounts.set_roles, person.id, roles)
     return go("/manage/people")
 
 
 @manager.post("/people/{user}/disable")
-async def disable(user: int, request: Request) -> Response:
+async def disable(person: Person, request: Request) -> Response:
     """Disable a person's access."""
-    await _name(request, user)
-    if user == request.state.who.user:
+    if person.id == request.state.who.user:
         raise DeskRefusedError("conflict", "You cannot disable your own account.")
-    await desk_of(request).awrite(accounts.disable_user, user)
+    await desk_of(request).awrite(accounts.disable_user, person.id)
     return go("/manage/people")
 
 
 @manager.post("/people/{user}/away")
 async def away(
-    user: int, request: Request, until: Annotated[date | None, Form()] = None
+    person: Person, request: Request, until: Annotated[date | None, Form()] = None
 ) -> Response:
     """Note until when somebody is away, or that they are back."""
-    await _name(request, user)
     moment = None if until is None else accounts.end_of(until)
-    await desk_of(request).awrite(accounts.set_away, user, moment)
+    await desk_of(request).awrite(accounts.set_away, person.id, moment)
     return go("/manage/people")
 
 
 @manager.post("/people/{user}/enable")
-async def enable(user: int, request: Request) -> Response:
+async def enable(person: Person, request: Request) -> Response:
     """Enable a disabled person's access again."""
-    await _name(request, user)
-    await desk_of(request).awrite(accounts.enable_user, user)
+    await desk_of(request).awrite(accounts.enable_user, person.id)
     return go("/manage/people")
-
-
-async def _name(request: Request, user: int) -> str:
-    for person in await desk_of(request).aread(accounts.people_of):
-        if person.id == user:
-            return person.name
-    raise DeskRefusedError("not_found", f"There is no user {user} in this project.")
 
 
 @manager.post("/people/tokens")
@@ -231,138 +359,8 @@ async def give_token(
 @manager.post("/people/tokens/{number}/revoke")
 async def end_token(number: int, request: Request) -> Response:
     """End a token at once."""
-    if not 0 <= number < 2**63:
-        raise DeskRefusedError("not_found", f"There is no token {number}.")
     await desk_of(request).awrite(accounts.revoke_token, number)
     return go("/manage/people")
-
-
-# ------------------------------------------------------------------ the audit
-
-EVENTS_PER_PAGE = 50
-LATEST = 253_402_300_799_000_000  # the end of the year 9999
-# The kinds of events to show alone: among millions of cases, the few acts of those in charge.
-ABOUT = {
-    "policies": (
-        "policy.added",
-        "policy.activated",
-        "policy.withdrawn",
-        "monitor.warning",
-        "monitor.alarm",
-        "rules.changed",
-        "combining.started",
-        "combining.stopped",
-    ),
-    "people": (
-        "user.added",
-        "user.roles_set",
-        "user.password_set",
-        "user.disabled",
-        "user.enabled",
-        "user.away",
-        "token.added",
-        "token.revoked",
-        "link.made",
-        "link.used",
-        "webhook.added",
-        "webhook.ended",
-    ),
-}
-MOMENTS = frozenset(
-    column.name
-    for table in metadata.sorted_tables
-    for column in table.columns
-    if isinstance(column.type, BigInteger) and column.type is not Id and table is not counters
-)
-
-
-@onlooker.get("/audit")
-async def show_events(
-    request: Request, before: int = 2**62, case: str = "", about: str = ""
-) -> Response:
-    """Show events, newest first; only those of one case, or about one subject, if it is named."""
-    desk = desk_of(request)
-    about = about if about in ABOUT else ""
-    rows = await desk.aread(_events, min(max(before, 0), 2**62), case.strip(), about)
-    return _audit(request, rows, head=await desk.aread(_head), case=case, about=about)
-
-
-@onlooker.post("/audit/verify")
-async def check(request: Request, head: Annotated[str, Form(max_length=100)] = "") -> Response:
-    """Compute the whole chain again."""
-    desk = desk_of(request)
-    verdict = await desk.aread(verify, head=head.strip() or None)
-    rows = await desk.aread(_events, 2**62, "", "")
-    return _audit(request, rows, head=verdict.head, verdict=verdict)
-
-
-def _audit(
-    request: Request,
-    rows: list[dict[str, Any]],
-    *,
-    head: str | None,
-    case: str = "",
-    about: str = "",
-    verdict: Verdict | None = None,
-) -> Response:
-    values: dict[str, Any] = {"head": head, "case": case, "about": about, "verdict": verdict}
-    shown = rows[:EVENTS_PER_PAGE]
-    more = shown[-1]["id"] if len(rows) > EVENTS_PER_PAGE else None
-    return render(request, "audit.html.j2", events=shown, more=more, **values)
-
-
-def _head(transaction: Transaction) -> str | None:
-    newest = select(seals.c.sha256).order_by(seals.c.id.desc()).limit(1)
-    head: str | None = transaction.value(newest)
-    return head
-
-
-def _events(transaction: Transaction, before: int, case: str, about: str) -> list[dict[str, Any]]:
-    query = (
-        select(events, users.c.name, cases.c.key)
-        .select_from(
-            events.outerjoin(users, users.c.id == events.c.actor).outerjoin(
-                cases, cases.c.id == events.c.case_id
-            )
-        )
-        .where(transaction.in_project(events), events.c.id < before)
-        .order_by(events.c.id.desc())
-        .limit(EVENTS_PER_PAGE + 1)
-    )
-    if CONTROL.search(case):  # no key has these, and PostgreSQL refuses to search for some of them
-        return []
-    if case:
-        named = select(cases.c.id).where(transaction.in_project(cases), cases.c.key == case)
-        query = query.where(events.c.case_id == named.scalar_subquery())
-    elif about:
-        query = query.where(events.c.case_id.is_(None), events.c.kind.in_(ABOUT[about]))
-    return [_shown(row) for row in transaction.connection.execute(query)]
-
-
-def _shown(row: Any) -> dict[str, Any]:
-    read = read_changes(row.changes)
-    changes = [row.changes] if read is None else [_change(*change) for change in read]
-    return {
-        "id": row.id,
-        "at": row.at,
-        "kind": row.kind,
-        "who": row.name or "the desk",
-        "key": row.key,
-        "changes": changes,
-    }
-
-
-def _change(table: str, number: int, values: dict[str, Any]) -> str:
-    written = ", ".join(f"{name} = {_written(name, values[name])}" for name in values)
-    return f"{table} {number}: {written}"
-
-
-def _written(name: str, value: Any) -> str:
-    """Return a value as text; moments have all their microseconds."""
-    if name in MOMENTS and isinstance(value, int) and 0 <= value <= LATEST:
-        when = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
-        return f"{when:%Y-%m-%d %H:%M:%S.%f} UTC"
-    return str(value)
 
 
 router.include_router(manager)

@@ -1,10 +1,11 @@
-"""What the overview shows: what it reads from the desk, and its charts.
+"""The charts of managers, and what the overview reads from the desk.
 
 Charts are computed as numbers that the template writes as SVG, as in the report.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from expertload.desk.intake.routing import read_policy
 from expertload.desk.pages.page import hour, number
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import cases, events
+from expertload.desk.watch.challengers import Challenger
 from expertload.desk.watch.policies import find_policy
 from expertload.desk.watch.quality import WARNING_EVIDENCE, weight_of
 from expertload.desk.watch.state import HOUR, hourly_counts, state_of
@@ -64,7 +66,7 @@ def _promise(transaction: Transaction, monitor: dict[str, Any] | None) -> dict[s
     if monitor is None:
         return dict.fromkeys(("target", "accuracy", "course", "gauge", "drawn"))
     point = read_policy(find_policy(transaction, monitor["policy"]).document).point
-    target = float(point.target_accuracy)
+    target, counted = float(point.target_accuracy), monitor["counted"]
     # The monitor is updated by answers; only this also counts what was drawn since the last one.
     n_drawn, unanswered = transaction.connection.execute(
         select(func.count(), func.count().filter(cases.c.audit == "open")).where(
@@ -73,9 +75,7 @@ def _promise(transaction: Transaction, monitor: dict[str, Any] | None) -> dict[s
     ).one()
     return {
         "target": target,
-        "accuracy": 1 - monitor["counted_errors"] / monitor["counted"]
-        if monitor["counted"]
-        else None,
+        "accuracy": 1 - monitor["counted_errors"] / counted if counted else None,
         "course": _course(transaction, monitor, target, n_drawn),
         "gauge": _evidence_gauge(monitor["evidence"], WARNING_EVIDENCE, monitor["alarm_at"]),
         "drawn": {"n": n_drawn, "unanswered": unanswered},
@@ -101,11 +101,8 @@ def _hours(transaction: Transaction) -> list[tuple[datetime, int, int, int]]:
 def _news(transaction: Transaction) -> list[AnyRow]:
     query = (
         select(events.c.at, events.c.kind)
-        .where(
-            transaction.in_project(events),
-            events.c.case_id.is_(None),
-            events.c.kind.in_(NEWS),
-        )
+        .where(transaction.in_project(events), events.c.case_id.is_(None))
+        .where(events.c.kind.in_(NEWS))
         .order_by(events.c.id.desc())
         .limit(6)
     )
@@ -115,13 +112,21 @@ def _news(transaction: Transaction) -> list[AnyRow]:
 # ------------------------------------------------------------------ accuracy over time
 
 
+def _whole_ticks(
+    place: Callable[[float], FloatArray], low: float, high: float, n: int
+) -> list[Tick]:
+    """Return about n ticks at whole numbers; `place` is the x or y of a frame."""
+    values = (v for v in round_ticks(low, high, n) if v == int(v) and v >= low)
+    return [Tick(float(place(v)), number(v)) for v in values]
+
+
 class Before(NamedTuple):
     """The audits before those that a picture shows; all but their number are weighted."""
 
     n: int = 0
     wrong: float = 0
     unanswered: float = 0
-    weight: float | None = None  # of all; None is their number
+    weight: float = 0  # of all
 
 
 def _course(
@@ -146,24 +151,25 @@ def _course(
         monitor["counted"] + monitor["open"] - float((1 - is_open) @ weight + is_open.sum()),
     )
     level = 1 - transaction.project.rules.alarm_level
-    return course_of(wrong, is_open, target, level, before=before, weight=weight)
+    return course_of(wrong, is_open, weight, target, level, before=before)
 
 
 def course_of(
     wrong: FloatArray,
     is_open: FloatArray,
+    weight: FloatArray,
     target: float,
     level: float,
     *,
     before: Before = Before(),  # noqa: B008 - it cannot be changed
-    weight: FloatArray | None = None,
 ) -> dict[str, Any] | None:
     """Draw audits in the order in which their cases were decided.
 
     Parameters
     ----------
-    wrong, is_open : array
-        For each audit, 1 if the decision was wrong, 1 if nobody has answered yet.
+    wrong, is_open, weight : array
+        For each audit, 1 if the decision was wrong, 1 if nobody has answered yet, and how much it
+        counts.
     target : float
         The promised accuracy.
     level : float
@@ -171,17 +177,14 @@ def course_of(
         count as wrong for it.
     before : Before
         Earlier audits, which are counted but not drawn.
-    weight : array, optional
-        How much each audit counts.
     """
     n = len(wrong)
     if n < 2:
         return None
     at = np.unique(np.linspace(1, n, min(n, MOST_POINTS)).astype(int))
-    counts = np.ones(n) if weight is None else weight
-    errors = before.wrong + np.cumsum(wrong * counts)[at - 1]
-    opened = before.unanswered + np.cumsum(is_open * counts)[at - 1]
-    total = (before.n if before.weight is None else before.weight) + np.cumsum(counts)[at - 1]
+    errors = before.wrong + np.cumsum(wrong * weight)[at - 1]
+    opened = before.unanswered + np.cumsum(is_open * weight)[at - 1]
+    total = before.weight + np.cumsum(weight)[at - 1]
     points = (before.n + at).astype(float)
     estimate = 1 - errors / np.maximum(total - opened, 1e-9)
     bound = np.asarray(accuracy_lower_bound(errors + opened, total, confidence_level=level))
@@ -190,17 +193,37 @@ def course_of(
     floor = max(0.0, np.floor(10 * lowest - 0.5) / 10)
     frame = replace(WIDE, x_range=(points[0], points[-1]), y_range=(floor, 1.0))
     shown, hidden = np.maximum(bound, floor), np.maximum(estimate, floor)
-    x_ticks = [
-        Tick(float(frame.x(v)), number(v)) for v in round_ticks(*frame.x_range, 6) if v == int(v)
-    ]
     return {
         "frame": frame,
-        "x_ticks": x_ticks,
+        "x_ticks": _whole_ticks(frame.x, *frame.x_range, 6),
         "y_ticks": frame.y_ticks(4),
         "estimate": frame.path(points, hidden),
         "bound": frame.path(points, shown),
         "area": frame.area(points, shown, np.ones(len(at))),
         "target": float(frame.y(target)),
+    }
+
+
+# ------------------------------------------------------------------ evidence for a challenger
+
+
+def evidence_chart(challenger: Challenger) -> dict[str, Any] | None:
+    """Draw the evidence that the promise is kept after each case read, on a logarithmic scale."""
+    monitor = challenger.monitor
+    if monitor is None or monitor.n_read < 2:
+        return None
+    path, needed = np.asarray(monitor.history()), monitor.needed_evidence
+    at = np.unique(np.linspace(0, len(path) - 1, min(len(path), MOST_POINTS)).astype(int))
+    top = float(np.log10(needed)) * 1.25
+    heights: FloatArray = np.clip(np.log10(np.maximum(path[at], 1.0)), 0, top)
+    frame = replace(WIDE, x_range=(1.0, float(len(path))), y_range=(0.0, top))
+    levels = [v for v in (1.0, 2.0, 5.0, 10.0, 50.0, 100.0) if np.log10(v) < top] + [needed]
+    return {
+        "frame": frame,
+        "x_ticks": _whole_ticks(frame.x, 1, len(path), 5),
+        "y_ticks": [Tick(float(frame.y(np.log10(v))), f"{v:.3g}") for v in levels],
+        "path": frame.path((at + 1).astype(float), heights),
+        "needed": float(frame.y(np.log10(needed))),
     }
 
 
@@ -234,13 +257,9 @@ def hourly_bars(hours: list[tuple[datetime, int, int, int]]) -> dict[str, Any] |
     return {
         "frame": frame,
         "x_ticks": _hour_ticks(frame, [start for start, *_ in hours]),
-        "y_ticks": _count_ticks(frame, most),
+        "y_ticks": _whole_ticks(frame.y, 0, most, 4),
         "columns": columns,
     }
-
-
-def _count_ticks(frame: Frame, most: float) -> list[Tick]:
-    return [Tick(float(frame.y(v)), number(v)) for v in round_ticks(0, most, 4) if v == int(v)]
 
 
 def _hour_ticks(frame: Frame, starts: list[datetime]) -> list[Tick]:

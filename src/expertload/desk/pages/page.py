@@ -143,7 +143,8 @@ def render(request: Request, template: str, *, status: int = 200, **values: Any)
     who: Principal | None = getattr(request.state, "who", None)
     places = [place for place in PLACES if who is not None and who.roles & place[2]]
     page = environment().get_template(template)
-    text = page.render(who=who, places=places, here=request.url.path, **values)
+    ways = request.app.state  # how people sign in to this desk
+    text = page.render(who=who, places=places, here=request.url.path, ways=ways, **values)
     return _respond(request, text.encode(), "text/html", HEADERS, status)
 
 

@@ -72,8 +72,7 @@ async def show(request: Request, reader: Reader, notice: str = "") -> Response:
 
 def _page(transaction: Transaction, reader: Principal) -> dict[str, Any]:
     """Read what the reader's page shows."""
-    held = claims.holding(transaction, reader.user)
-    following = claims.upcoming(transaction, reader.user, arbiter="arbiter" in reader.roles)
+    held, following = claims.holding(transaction, reader.user), _upcoming(transaction, reader)
     return {
         "held": held,
         "seconds_left": 0 if held is None else (held.until - transaction.now) // SECOND,
@@ -87,6 +86,10 @@ def _page(transaction: Transaction, reader: Principal) -> dict[str, Any]:
 def _is_image(transaction: Transaction, case: int | None) -> bool:
     kind: str | None = transaction.value(select(bodies.c.kind).where(bodies.c.id == case))
     return kind == "image"
+
+
+def _upcoming(transaction: Transaction, reader: Principal) -> int | None:
+    return claims.upcoming(transaction, reader.user, arbiter="arbiter" in reader.roles)
 
 
 def _can_undo(transaction: Transaction, reader: int) -> dict[str, Any] | None:
@@ -145,10 +148,9 @@ async def body(case: int, request: Request, reader: Reader) -> Response:
 
 def _check_may_see(transaction: Transaction, reader: Principal, case: int) -> None:
     held = claims.holding(transaction, reader.user)
-    is_arbiter = "arbiter" in reader.roles
     if (
         (held is None or held.case != case)
-        and claims.upcoming(transaction, reader.user, arbiter=is_arbiter) != case
+        and _upcoming(transaction, reader) != case
         and not any(row.case_id == case for row in own_answers(transaction, reader.user))
     ):
         raise DeskRefusedError("not_found", "You hold no such case.")

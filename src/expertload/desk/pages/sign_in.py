@@ -24,6 +24,7 @@ from expertload.exceptions import DeskRefusedError
 router = APIRouter(route_class=PageRoute)
 Text = Annotated[str, Form(max_length=1_000)]
 WRONG = "The name or the password is wrong."
+WRONG_OLD = "The old password is wrong."
 LOST = "Your session was over, so what you sent was not saved. Sign in, and send it again."
 
 
@@ -106,15 +107,13 @@ def signed_in(*roles: Role) -> Callable[[Request], Awaitable[Principal]]:
 
 async def _who(request: Request) -> Principal | None:
     """Return who sends a request, from the trusted proxy's header or the session's cookie."""
+    desk = desk_of(request)
     proxy: sign_on.TrustedProxy | None = request.app.state.proxy
     if proxy is not None and proxy.vouches(request.headers.get("x-desk-proxy-secret", "")):
-        return await desk_of(request).aread(
-            accounts.find_named, request.headers.get(proxy.header, "")
-        )
+        return await desk.aread(accounts.find_named, request.headers.get(proxy.header, ""))
     secret = request.cookies.get(_cookie(request))
     if not secret:
         return None
-    desk = desk_of(request)
     who = await desk.aread(sessions.find_session, secret)
     asked_by_script = request.url.path == "/review/waiting"
     if who and not asked_by_script and await desk.aread(sessions.is_idle, secret):
@@ -135,15 +134,8 @@ async def ask(
     lost: str = "",
 ) -> Response:
     """Show the form."""
-    return _form(request, name="", problem=LOST if lost else "", there=_inside(next))
-
-
-def _form(request: Request, *, status: int = 200, **values: Any) -> Response:
-    ways = {
-        "has_provider": request.app.state.provider is not None,
-        "has_passwords": request.app.state.passwords is not None,
-    }
-    return render(request, "sign_in.html.j2", status=status, **ways, **values)
+    problem = LOST if lost else ""
+    return render(request, "sign_in.html.j2", name="", problem=problem, there=_inside(next))
 
 
 @router.post("/sign-in")
@@ -164,7 +156,9 @@ async def enter(
     stored = row.password if row is not None and row.disabled is None else None
     if not await threads.run(sessions.check_password, stored, password) or row is None:
         await desk.awrite(sessions.refuse_session, name)
-        return _form(request, status=401, name=name, problem=WRONG, there=_inside(next))
+        return render(
+            request, "sign_in.html.j2", status=401, name=name, problem=WRONG, there=_inside(next)
+        )
     app.guesses_an_address.forgive(address)
     app.guesses_a_name.forgive(guess)
     secret = await desk.acting(row.id).awrite(sessions.begin_session, row.id)
@@ -184,14 +178,11 @@ async def follow_link(secret: str, request: Request, password: Text = "") -> Res
     """Use a link, which then ends: sign in, and store the password if one was chosen."""
     threads, desk = _passwords(request), desk_of(request)
     owner = await desk.aread(sessions.peek_link, secret)
-    stretched = None
-    if password:
-        try:
-            stretched = await threads.run(sessions.hash_password, password)
-        except DeskRefusedError as error:
-            return render(
-                request, "welcome.html.j2", status=422, owner=owner, problem=error.message
-            )
+    try:
+        stretched = await threads.run(sessions.hash_password, password) if password else None
+    except DeskRefusedError as error:
+        values = {"owner": owner, "problem": error.message}
+        return render(request, "welcome.html.j2", status=422, **values)
     session = await desk.acting(owner.user).awrite(sessions.use_link, secret, stretched=stretched)
     return _welcome(request, session, "/")
 
@@ -216,13 +207,7 @@ async def home(request: Request, who: Anybody) -> Response:
 @router.get("/account")
 async def account(request: Request, who: Anybody) -> Response:
     """Show the user's own account."""
-    return _account(request)
-
-
-def _account(request: Request, problem: str = "") -> Response:
-    status, has_passwords = 422 if problem else 200, request.app.state.passwords is not None
-    values = {"problem": problem, "has_passwords": has_passwords}
-    return render(request, "account.html.j2", status=status, **values)
+    return render(request, "account.html.j2", problem="")
 
 
 @router.post("/account/password")
@@ -235,14 +220,14 @@ async def change_password(request: Request, who: Anybody, old: Text, new: Text) 
     row = await desk.aread(accounts.find_user, who.name)
     stored = None if row is None else row.password
     if stored is not None and not await threads.run(sessions.check_password, stored, old):
-        return _account(request, "The old password is wrong.")
+        return render(request, "account.html.j2", status=422, problem=WRONG_OLD)
     guesses.forgive(guess)
     try:
         stretched = await threads.run(sessions.hash_password, new)
     except DeskRefusedError as error:
         if error.code == "too_many":
             raise
-        return _account(request, error.message)
+        return render(request, "account.html.j2", status=422, problem=error.message)
     await desk.awrite(accounts.set_password, who.user, stretched)
     await desk.awrite(accounts.end_sessions, who.user)
     return _welcome(request, await desk.awrite(sessions.begin_session, who.user), "/account")

@@ -10,9 +10,9 @@ import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import get_args
+from typing import Any, get_args
 
-from sqlalchemy import ColumnElement, or_, select, update
+from sqlalchemy import ColumnElement, Select, select, union, update
 
 from expertload._names import Role
 from expertload.desk.store.database import SECOND, AnyRow, Event, Transaction
@@ -107,17 +107,13 @@ def find_user(transaction: Transaction, name: str) -> AnyRow | None:
     """Return the row of a user of this project by name."""
     if not name.isprintable():  # names are, and PostgreSQL refuses to search for a null character
         return None
-    return transaction.first(select(users).where(users.c.name == name, _is_here(transaction)))
+    return transaction.first(_users_here(transaction).where(users.c.name == name))
 
 
-def _is_here(transaction: Transaction) -> ColumnElement[bool]:
-    """Return the condition that a user has, or had, a role or a token in this project."""
-    return or_(
-        *(
-            users.c.id.in_(select(table.c.user_id).where(transaction.in_project(table)))
-            for table in (memberships, tokens)
-        )
-    )
+def _users_here(transaction: Transaction) -> Select[Any]:
+    """Select the users who have, or had, a role or a token in this project."""
+    of = [select(t.c.user_id).where(transaction.in_project(t)) for t in (memberships, tokens)]
+    return select(users).where(users.c.id.in_(union(*of)))
 
 
 def find_named(transaction: Transaction, name: str) -> Principal | None:
@@ -157,13 +153,8 @@ def roles_of(transaction: Transaction, user: int) -> frozenset[str]:
 
 
 def _memberships(transaction: Transaction, user: int) -> Sequence[AnyRow]:
-    return transaction.all(
-        select(memberships).where(
-            memberships.c.user_id == user,
-            transaction.in_project(memberships),
-            memberships.c.ended.is_(None),
-        )
-    )
+    current = select(memberships).where(transaction.in_project(memberships))
+    return transaction.all(current.filter_by(user_id=user, ended=None))
 
 
 def set_roles(transaction: Transaction, user: int, roles: Collection[str]) -> None:
@@ -191,8 +182,7 @@ def _change_roles(
 
 def set_password(transaction: Transaction, user: int, stretched: str) -> None:
     """Store a password, as returned by `hash_password`."""
-    event = transaction.event("user.password_set")
-    transaction.update(users, user, event, password=stretched)
+    transaction.update(users, user, transaction.event("user.password_set"), password=stretched)
 
 
 def disable_user(transaction: Transaction, user: int) -> None:
@@ -209,16 +199,14 @@ def disable_user(transaction: Transaction, user: int) -> None:
     None
     """
     _check_replaceable(transaction, _user(transaction, user))
-    event = transaction.event("user.disabled")
-    transaction.update(users, user, event, disabled=transaction.now)
+    transaction.update(users, user, transaction.event("user.disabled"), disabled=transaction.now)
     end_sessions(transaction, user)
 
 
 def enable_user(transaction: Transaction, user: int) -> None:
     """Let a disabled user sign in again."""
     _user(transaction, user)
-    event = transaction.event("user.enabled")
-    transaction.update(users, user, event, disabled=None)
+    transaction.update(users, user, transaction.event("user.enabled"), disabled=None)
 
 
 def set_away(transaction: Transaction, user: int, until: int | None) -> None:
@@ -228,8 +216,7 @@ def set_away(transaction: Transaction, user: int, until: int | None) -> None:
     do counts as work that nobody may take.
     """
     _user(transaction, user)
-    event = transaction.event("user.away")
-    transaction.update(users, user, event, away=until)
+    transaction.update(users, user, transaction.event("user.away"), away=until)
 
 
 def end_of(day: date) -> int:
@@ -247,11 +234,13 @@ def all_tokens(transaction: Transaction) -> list[AnyRow]:
 def end_sessions(transaction: Transaction, user: int) -> None:
     """End all sessions and links of a user, on all machines."""
     transaction.event("session.all_ended")
-    transaction.connection.execute(
-        update(sessions)
-        .where(sessions.c.user_id == user, sessions.c.ended.is_(None))
-        .values(ended=transaction.now)
-    )
+    end_rows(transaction, sessions.c.user_id == user)
+
+
+def end_rows(transaction: Transaction, *which: ColumnElement[bool]) -> int:
+    """End the sessions and links for which all conditions hold; return how many."""
+    going_on = update(sessions).where(*which, sessions.c.ended.is_(None))
+    return transaction.connection.execute(going_on.values(ended=transaction.now)).rowcount
 
 
 def check_enabled(transaction: Transaction, user: int) -> str:
@@ -263,7 +252,7 @@ def check_enabled(transaction: Transaction, user: int) -> str:
 
 
 def _user(transaction: Transaction, user: int) -> AnyRow:
-    row = transaction.first(select(users).where(users.c.id == user, _is_here(transaction)))
+    row = transaction.first(_users_here(transaction).where(users.c.id == user))
     if row is None:
         raise DeskRefusedError("not_found", f"There is no user {user}.")
     return row
@@ -317,12 +306,8 @@ def add_token(transaction: Transaction, name: str, role: Role, *, days: int | No
 
 def find_token(transaction: Transaction, token: str) -> Principal | None:
     """Return who a token belongs to; None if it is not valid now."""
-    found = transaction.rows(
-        _FIND_TOKEN,
-        digest=digest_of(token),
-        project=transaction.project.id,
-        now=transaction.now,
-    )
+    held = {"digest": digest_of(token), "project": transaction.project.id}
+    found = transaction.rows(_FIND_TOKEN, **held, now=transaction.now)
     return next((Principal(user, name, frozenset([role])) for user, name, role in found), None)
 
 
@@ -336,11 +321,10 @@ _FIND_TOKEN = (
 
 def revoke_token(transaction: Transaction, number: int) -> None:
     """End a token; the next request with it is refused."""
-    row = transaction.first(select(tokens).where(tokens.c.id == number))
-    if row is None or row.project_id != transaction.project.id:
+    ours = select(tokens.c.id).where(tokens.c.id == number, transaction.in_project(tokens))
+    if not 0 <= number < 2**63 or transaction.first(ours) is None:
         raise DeskRefusedError("not_found", f"There is no token {number}.")
-    event = transaction.event("token.revoked")
-    transaction.update(tokens, number, event, revoked=transaction.now)
+    transaction.update(tokens, number, transaction.event("token.revoked"), revoked=transaction.now)
 
 
 def digest_of(secret: str) -> str:

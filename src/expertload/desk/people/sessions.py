@@ -25,6 +25,7 @@ from expertload.desk.people.accounts import (
     add_user,
     check_enabled,
     digest_of,
+    end_rows,
     end_sessions,
     find_user,
     people_of,
@@ -198,11 +199,7 @@ def make_link(transaction: Transaction, user: int) -> str:
     """Return the secret of a link that signs a user in once; the user's earlier links end."""
     name = check_enabled(transaction, user)
     transaction.event("link.made").note(users, user, {"name": name})
-    transaction.connection.execute(
-        update(sessions)
-        .where(sessions.c.user_id == user, sessions.c.kind == "link", sessions.c.ended.is_(None))
-        .values(ended=transaction.now)
-    )
+    end_rows(transaction, sessions.c.user_id == user, sessions.c.kind == "link")
     return _add(transaction, user, "link", LINK_SECONDS)
 
 
@@ -291,9 +288,4 @@ def _owner(transaction: Transaction, secret: str, kind: str) -> Principal | None
 
 def _use_up(transaction: Transaction, secret: str) -> bool:
     """End a session or link; return False if another request has just done so."""
-    ended = transaction.connection.execute(
-        update(sessions)
-        .where(sessions.c.digest == _digest(transaction, secret), sessions.c.ended.is_(None))
-        .values(ended=transaction.now)
-    )
-    return ended.rowcount == 1
+    return end_rows(transaction, sessions.c.digest == _digest(transaction, secret)) == 1

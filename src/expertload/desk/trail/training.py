@@ -1,16 +1,21 @@
-"""Exports what experts have answered as a labelled data set that trainers read.
+"""Exports what experts have answered: as a data set for trainers, or for annotation tools.
 
-Images are written into a folder for each class, with `metadata.csv` beside them, as PyTorch,
-Hugging Face and `expertload lab` expect. All other cases are rows of `train.parquet`: a text is a
-column, a table of one row or a JSON object is a column for each of its names. `manifest.json` says
-what was exported and what was left out.
+For training, images are written into a folder for each class, with `metadata.csv` beside them, as
+PyTorch, Hugging Face and `expertload lab` expect. All other cases are rows of `train.parquet`: a
+text is a column, a table of one row or a JSON object is a column for each of its names.
+`manifest.json` says what was exported and what was left out.
 
 Cases that are set apart are never exported, whatever happened before: see `intake.sampling`. Nor
 are golden cases, which test readers.
+
+For Label Studio or Argilla, every answer that counts is exported with its reader's name, a
+correction in place of what it corrects. Images become data addresses. The content of erased cases
+stays erased.
 """
 
 from __future__ import annotations
 
+import base64
 import csv
 import hashlib
 import json
@@ -26,6 +31,7 @@ from sqlalchemy import select, text
 
 from expertload._check import require_extra
 from expertload._files import new_folder
+from expertload._names import Tool
 from expertload._store import TRAINING_SET
 from expertload.desk.desk import Desk
 from expertload.desk.intake.sampling import is_set_apart, training_probability
@@ -34,6 +40,7 @@ from expertload.desk.store.database import AnyRow, Project, Transaction
 from expertload.desk.store.tables import events
 from expertload.desk.watch.policies import ERASED
 from expertload.exceptions import DeskRefusedError
+from expertload.io.annotations import Answered, write_annotations
 from expertload.io.write import open_writer
 
 EXPORTED = "training.exported"
@@ -231,3 +238,53 @@ def _as_columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
                 texts = [None if value is None else str(value) for value in values]
                 columns[name] = pa.array(texts, "string")
     return columns
+
+
+# ------------------------------------------------------------------ for annotation tools
+
+_CASES = text("""
+    SELECT c.id, c.key, c.predicted, c.confidence, c.model, b.kind, b.media_type, b.content
+    FROM cases AS c LEFT JOIN bodies AS b ON b.id = c.id
+    WHERE c.project_id = :project ORDER BY c.id
+""")
+_ANSWERS = text("""
+    SELECT a.case_id, u.name, a.label
+    FROM answers AS a JOIN users AS u ON u.id = a.reader JOIN cases AS c ON c.id = a.case_id
+    WHERE c.project_id = :project AND a.standing = 'counted'
+      AND NOT EXISTS (SELECT 1 FROM answers AS later WHERE later.supersedes = a.id)
+    ORDER BY a.id
+""")
+
+
+def export_annotations(desk: Desk, path: str | os.PathLike[str], *, tool: Tool) -> int:
+    """Write all cases and answers, completely or not at all; return the number of cases."""
+    cases = desk.read(answered_cases)
+    write_annotations(path, cases, tool=tool)
+    return len(cases)
+
+
+def answered_cases(transaction: Transaction) -> list[Answered]:
+    """Return the cases of one point in time; of a reader's answers to a case, the last."""
+    project, answers = {"project": transaction.project.id}, dict[int, dict[str, str]]()
+    for case, reader, label in transaction.connection.execute(_ANSWERS, project):
+        answers.setdefault(case, {})[reader] = label
+    return [
+        Answered(
+            row.key,
+            _shown(row),
+            tuple(answers.get(row.id, {}).items()),
+            row.predicted,
+            row.confidence,
+            row.model,
+        )
+        for row in transaction.connection.execute(_CASES, project)
+    ]
+
+
+def _shown(row: AnyRow) -> dict[str, Any]:
+    if row.kind is None or row.content == ERASED:
+        return {}
+    if row.kind == "image":
+        content = base64.b64encode(row.content).decode()
+        return {"image": f"data:{row.media_type};base64,{content}"}
+    return dict(features(row))

@@ -52,13 +52,8 @@ def add_webhook(transaction: Transaction, url: str) -> tuple[int, str]:
             f"the operator may allow it: expertload desk rules webhook_hosts={host}",
         )
     secret = secrets.token_hex(32)
-    number = transaction.insert(
-        webhooks,
-        transaction.event("webhook.added"),
-        url=url,
-        secret=bytes.fromhex(secret),
-    )
-    return number, secret
+    event, key = transaction.event("webhook.added"), bytes.fromhex(secret)
+    return transaction.insert(webhooks, event, url=url, secret=key), secret
 
 
 def _is_address(url: str) -> bool:
@@ -87,8 +82,7 @@ def is_internal(host: str) -> bool:
 def end_webhook(transaction: Transaction, number: int) -> None:
     """Stop sending messages to an address; those that wait for it are dropped."""
     _find(transaction, number)
-    event = transaction.event("webhook.ended")
-    transaction.update(webhooks, number, event, ended=transaction.now)
+    transaction.update(webhooks, number, transaction.event("webhook.ended"), ended=transaction.now)
     transaction.connection.execute(
         update(outbox)
         .where(outbox.c.webhook_id == number, outbox.c.state == "waiting")
@@ -101,11 +95,8 @@ def send_again(transaction: Transaction, webhook: int, *, since: int) -> int:
     _find(transaction, webhook)
     again = transaction.connection.execute(
         update(outbox)
-        .where(
-            outbox.c.webhook_id == webhook,
-            outbox.c.created >= since,
-            outbox.c.state.in_(("sent", "failed")),
-        )
+        .where(outbox.c.webhook_id == webhook, outbox.c.created >= since)
+        .where(outbox.c.state.in_(("sent", "failed")))
         .values(state="waiting", attempts=0, next_try=transaction.now, error=None)
     )
     return again.rowcount
@@ -143,8 +134,8 @@ def announce(
         "next_try": transaction.now + delay,
         "created": transaction.now,
     }
-    messages = [{**row, "webhook_id": hook} for hook in hooks]
-    if messages:
+    if hooks:
+        messages = [{**row, "webhook_id": hook} for hook in hooks]
         transaction.connection.execute(insert(outbox), messages)
 
 
@@ -191,33 +182,23 @@ def _take(transaction: Transaction) -> list[AnyRow]:
     )
     due = (
         select(outbox.c.id)
-        .where(
-            transaction.in_project(outbox),
-            in_state(outbox, "waiting"),
-            outbox.c.next_try <= transaction.now,
-        )
+        .where(transaction.in_project(outbox), in_state(outbox, "waiting"))
+        .where(outbox.c.next_try <= transaction.now)
         .order_by(outbox.c.next_try)
         .limit(AT_ONCE)
     )
     # SQLite, which has one writer, ignores FOR UPDATE.
-    numbers = execute(due.with_for_update(skip_locked=True)).scalars().all()
-    if not numbers:
-        return []
-    execute(
-        update(outbox)
-        .where(outbox.c.id.in_(numbers))
-        .values(
-            attempts=outbox.c.attempts + 1,
-            next_try=transaction.now + int(10 * TIMEOUT * SECOND),
-        )
-    )
+    numbers = transaction.values(due.with_for_update(skip_locked=True))
+    again = transaction.now + int(10 * TIMEOUT * SECOND)
+    taking = update(outbox).where(outbox.c.id.in_(numbers))
+    execute(taking.values(attempts=outbox.c.attempts + 1, next_try=again))
     taken = (
         select(outbox.c.id, outbox.c.payload, webhooks.c.url, webhooks.c.secret)
         .select_from(outbox.join(webhooks, webhooks.c.id == outbox.c.webhook_id))
         .where(outbox.c.id.in_(numbers), webhooks.c.ended.is_(None))
         .order_by(outbox.c.id)
     )
-    return list(execute(taken).all())
+    return transaction.all(taken)
 
 
 async def _post_all(messages: Sequence[AnyRow], allowed: Sequence[str]) -> list[str | None]:
@@ -274,14 +255,10 @@ async def _post(client: httpx.AsyncClient, message: AnyRow, allowed: Sequence[st
 
 
 def _record(transaction: Transaction, number: int, error: str | None) -> None:
-    query = select(outbox.c.attempts).where(outbox.c.id == number)
-    attempts = transaction.connection.execute(query).scalar_one()
-    values: dict[str, Any]
-    if error is None:
-        values = {"state": "sent", "error": None}
-    elif attempts >= ATTEMPTS:
-        values = {"state": "failed", "error": error}
+    attempts = transaction.value(select(outbox.c.attempts).where(outbox.c.id == number))
+    values: dict[str, Any] = {"error": error}
+    if error is None or attempts >= ATTEMPTS:
+        values["state"] = "failed" if error else "sent"
     else:
-        pause = min(LONGEST_PAUSE, 2**attempts)
-        values = {"error": error, "next_try": transaction.now + pause * SECOND}
+        values["next_try"] = transaction.now + min(LONGEST_PAUSE, 2**attempts) * SECOND
     transaction.connection.execute(update(outbox).where(outbox.c.id == number).values(**values))
