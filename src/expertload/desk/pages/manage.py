@@ -22,9 +22,9 @@ from expertload.desk.store.database import Transaction
 from expertload.desk.store.tables import Id, cases, counters, events, metadata, seals, users
 from expertload.desk.trail.chain import Verdict, read_changes, verify
 from expertload.desk.trail.export import Format
-from expertload.desk.watch import policies, quality
+from expertload.desk.watch import policies
 from expertload.desk.watch.anew import decide_all_waiting
-from expertload.desk.watch.recertify import recertify
+from expertload.desk.watch.recertify import blind_labels, recertify
 from expertload.exceptions import DeskRefusedError
 
 router = APIRouter()
@@ -74,7 +74,7 @@ async def show_policies(request: Request, notice: str = "", n: int = 0) -> Respo
         request,
         "policies.html.j2",
         policies=[{"row": row, "point": read_policy(row.document).point} for row in rows],
-        sample=await desk.aread(quality.blind_sample_size),
+        sample=await desk.aread(blind_labels),
         notice=queued if notice == "queued" else NOTICES.get(notice, ""),
     )
 

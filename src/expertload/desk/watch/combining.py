@@ -21,8 +21,8 @@ from expertload.desk.queue.claims import classes_of
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import projects
 from expertload.desk.watch.policies import find_policy
-from expertload.desk.watch.quality import blind_labels
 from expertload.desk.watch.readers import known_readings
+from expertload.desk.watch.recertify import blind_labels
 from expertload.exceptions import DeskRefusedError
 from expertload.team import Combiner
 from expertload.team.combine import FEWEST_ANSWERS, confusion_matrix

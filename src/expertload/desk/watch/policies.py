@@ -111,16 +111,17 @@ def find_policy(transaction: Transaction, number: int) -> AnyRow:
 
 def active_policy(transaction: Transaction) -> AnyRow | None:
     """Return the active policy's row, if there is one."""
-    return transaction.first(
-        select(policies).where(transaction.in_project(policies), in_state(policies, "active"))
-    )
+    return _policy_in(transaction, "active")
 
 
 def trial_policy(transaction: Transaction) -> AnyRow | None:
     """Return the row of the policy that decides a share of the cases, if there is one."""
-    return transaction.first(
-        select(policies).where(transaction.in_project(policies), in_state(policies, "trial"))
-    )
+    return _policy_in(transaction, "trial")
+
+
+def _policy_in(transaction: Transaction, state: str) -> AnyRow | None:
+    chosen = transaction.in_project(policies), in_state(policies, state)
+    return transaction.first(select(policies).where(*chosen))
 
 
 def _check_can_be_watched(policy: AnyRow) -> None:
