@@ -89,27 +89,15 @@ def _known(transaction: Transaction, keys: list[str]) -> dict[str, tuple[str, Ou
     """Return the digest and the first outcome of the cases that are already stored."""
     rows = transaction.rows(_KNOWN, project=transaction.project.id, keys=keys)
     return {
-        key: (
-            digest,
-            _decided(key, label, policy, cause) if kind == "auto" else _delegated(key, cause),
-        )
-        for key, digest, cause, kind, label, policy in rows
+        key: (digest, Outcome(key, "delegated" if by is None else "decided", label, by, cause))
+        for key, digest, cause, label, by in rows
     }
 
 
-def _decided(key: str, label: str | None, policy: int | None, cause: str) -> Outcome:
-    return Outcome(key, "decided", label, policy, cause)
-
-
-def _delegated(key: str, cause: str) -> Outcome:
-    return Outcome(key, "delegated", None, None, cause)
-
-
 _KNOWN = (
-    "SELECT cases.key, cases.digest, cases.cause, first.kind, first.label, first.policy_id "
-    "FROM cases "
+    "SELECT cases.key, cases.digest, cases.cause, first.label, first.policy_id FROM cases "
     "LEFT JOIN decisions AS first ON first.case_id = cases.id AND first.version = 1 "
-    "WHERE cases.project_id = :project AND cases.key IN :keys"
+    "AND first.kind = 'auto' WHERE cases.project_id = :project AND cases.key IN :keys"
 )
 
 
@@ -287,9 +275,9 @@ class _Batch:
             why = "quality" if decided else "delegated"
             self.readings.append(Wanted(number, due, event, why))
         if not decided:
-            return _delegated(case.key, cause)
+            return Outcome(case.key, "delegated", None, None, cause)
         self.decisions.append((event, automatic(number, "auto", route, policy, made)))
-        return _decided(case.key, route.predicted, policy, cause)
+        return Outcome(case.key, "decided", route.predicted, policy, cause)
 
     def store(self) -> None:
         """Write all rows, in the order of the foreign keys, and update the counters."""

@@ -20,7 +20,7 @@ from expertload.desk.intake.shadows import opinions_of
 from expertload.desk.queue import claims
 from expertload.desk.queue.claims import Claim, EndedLease, Held
 from expertload.desk.store.database import SECOND, AnyRow, Transaction
-from expertload.desk.store.tables import answers, cases, decisions, in_state, policies, readings
+from expertload.desk.store.tables import answers, cases, decisions, policies, readings
 from expertload.desk.trail.webhooks import announce, take_back
 from expertload.desk.watch.combining import is_doubtful
 from expertload.desk.watch.quality import settle_audit
@@ -97,8 +97,7 @@ def answer(
     if taken is None:
         return Answered("late", "late", None)
     values = {"answer_id": number, "finished": transaction.now, "until": None}
-    transaction.update(readings, reading_id, event, **values, state="done")
-    transaction.moved(readings, "leased", "done")
+    transaction.move(readings, reading, "done", event, **values)
     _settle(transaction, reading_of(transaction, reading_id))
     return Answered("counted", "counted", _undo_until(transaction, transaction.now))
 
@@ -120,6 +119,14 @@ def given_before(transaction: Transaction, reader: int, submission: str) -> AnyR
     return transaction.first(
         select(answers).where(answers.c.reader == reader, answers.c.submission == submission)
     )
+
+
+def own_answer(transaction: Transaction, reader: int, submission: str) -> AnyRow:
+    """Return the answer that a reader gave under this name; refuse if there is none."""
+    given = given_before(transaction, reader, submission)
+    if given is None:
+        raise DeskRefusedError("not_found", "You gave no such answer.")
+    return given
 
 
 def _replay(transaction: Transaction, before: AnyRow, reading: int, label: str) -> Answered:
@@ -315,14 +322,14 @@ def undo(transaction: Transaction, reader: int, submission: str) -> Claim:
     submission : str
         The submission of the answer.
     """
-    given = given_before(transaction, reader, submission)
-    if given is None:
-        raise DeskRefusedError("not_found", "You gave no such answer.")
+    given = own_answer(transaction, reader, submission)
     case = locked_case(transaction, given.case_id)
     reading = reading_of(transaction, given.reading_id)
     _check_can_undo(transaction, given, reading)
     _remove_what_follows(transaction, case, reading)
-    _release(transaction, reader)
+    held = claims.held_by(transaction, reader)
+    if held is not None:  # taken since: a reader holds only one
+        claims.hand_back(transaction, reader, held.lease)
     lease = claims.new_lease(transaction.project, reading.id, reader)
     until = transaction.now + transaction.project.rules.lease_seconds * SECOND
     held = {"leased": transaction.now, "until": until, "lease": lease}
@@ -374,19 +381,6 @@ def following_readings(transaction: Transaction, reading: AnyRow) -> list[AnyRow
         )
         .with_for_update()
     )
-
-
-def _release(transaction: Transaction, reader: int) -> None:
-    """Return the case that the reader has taken since: a reader holds only one."""
-    held = transaction.first(
-        select(readings)
-        .where(readings.c.reader == reader, in_state(readings, "leased"))
-        .with_for_update()
-    )
-    if held is not None:
-        event = transaction.event("reading.returned", case_id=held.case_id)
-        free = {name: value for name, value in claims.FREE.items() if name != "state"}
-        transaction.move(readings, held, "waiting", event, **free, lease=None)
 
 
 def take_decision_back(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:

@@ -79,13 +79,11 @@ class SecondReadings(NamedTuple):
 
 def second_readings(transaction: Transaction) -> SecondReadings:
     """Count the latest cases that two people read because they were drawn for it."""
-    values = {"project": transaction.project.id, "most": MOST_PAIRS}
-    rows = list(transaction.connection.execute(_PAIRS, values))
+    rows = transaction.all(_PAIRS, project=transaction.project.id, most=MOST_PAIRS)
     closed = [row for row in rows if row.state == "closed"]
     agreed = sum(row.one == row.other for row in rows)
-    return SecondReadings(
-        len(rows), agreed, len(closed), sum(row.one == row.truth for row in closed)
-    )
+    right = sum(row.one == row.truth for row in closed)
+    return SecondReadings(len(rows), agreed, len(closed), right)
 
 
 def whole_accuracy(
@@ -114,20 +112,17 @@ def whole_accuracy(
     """
     if share_read is None:
         return None
-    parts = {"accuracy": 0.0, "low": 0.0, "high": 0.0}
-    for share, part in (
-        (1 - share_read, None if monitor is None else _automatic(monitor)),
-        (share_read, _bounds(second.settled - second.right, second.settled, 0)),
-    ):
+    audits = (
+        dict.fromkeys(("counted_errors", "counted", "open"), 0.0) if monitor is None else monitor
+    )
+    automatic = _bounds(audits["counted_errors"], audits["counted"], audits["open"])
+    read = _bounds(second.settled - second.right, second.settled, 0)
+    whole = dict.fromkeys(("accuracy", "low", "high"), 0.0)
+    for share, part in ((1 - share_read, automatic), (share_read, read)):
         if share and part is None:
             return None
-        for name, value in (part or {}).items():
-            parts[name] += share * value
-    return parts
-
-
-def _automatic(monitor: dict[str, Any]) -> dict[str, float] | None:
-    return _bounds(monitor["counted_errors"], monitor["counted"], monitor["open"])
+        whole = {name: whole[name] + share * value for name, value in (part or whole).items()}
+    return whole
 
 
 def _bounds(errors: float, counted: float, unknown: float) -> dict[str, float] | None:
@@ -145,8 +140,7 @@ LEVEL = 0.05
 
 def known_readings(transaction: Transaction) -> list[Any]:
     """Return the latest readings whose truth is known: key, name, why, label, truth."""
-    values = {"project": transaction.project.id, "most": MOST_READINGS}
-    return list(transaction.connection.execute(_KNOWN, values))
+    return transaction.all(_KNOWN, project=transaction.project.id, most=MOST_READINGS)
 
 
 def readers_of(transaction: Transaction) -> list[dict[str, Any]]:
@@ -162,8 +156,8 @@ def readers_of(transaction: Transaction) -> list[dict[str, Any]]:
         enough. What is not known yet is None.
     """
     since = transaction.now - PACE_DAYS * 86_400 * SECOND
-    values = {"project": transaction.project.id, "since": since}
-    pace = {row.name: row for row in transaction.connection.execute(_PACE, values)}
+    latest = transaction.all(_PACE, project=transaction.project.id, since=since)
+    pace = {row.name: row for row in latest}
     known = known_readings(transaction)
     quality = {reader.name: reader for reader in _quality(known)}
     classes = sorted({row.truth for row in known} | {row.label for row in known})

@@ -10,12 +10,13 @@ are right.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
-from sqlalchemy import exists, func, select, text
+from sqlalchemy import ColumnElement, exists, func, select
 
 from expertload.desk.intake.case import CONTROL
 from expertload.desk.intake.golden import PEOPLE
@@ -48,25 +49,22 @@ LATEST_CASES = 2_000
 FEWEST_CASES = 100
 
 
-def count_of(transaction: Transaction) -> dict[str, int]:
-    """Return every counter, except those of single hours."""
-    rows = transaction.connection.execute(
-        select(counters.c.name, func.sum(counters.c.value).label("value"))
-        .where(transaction.in_project(counters), counters.c.name.not_like("%@%"))
-        .group_by(counters.c.name)
-    )
-    return {row.name: int(row.value) for row in rows}
+def _counters(transaction: Transaction, which: ColumnElement[bool]) -> Counter[str]:
+    """Return the counters of which a condition holds; others are 0."""
+    name, n = counters.c.name, func.sum(counters.c.value)
+    found = select(name, n).where(transaction.in_project(counters), which).group_by(name)
+    return Counter({counter: int(value) for counter, value in transaction.all(found)})
 
 
 def state_of(transaction: Transaction) -> dict[str, Any]:
     """Return counts, load, backlog, the policy and the state of its promise."""
-    counts = count_of(transaction)
-    received, decided = counts.get("received", 0), counts.get("decided", 0)
+    counts = _counters(transaction, counters.c.name.not_like("%@%"))
+    received, decided = counts["received"], counts["decided"]
     policy, monitor = _policy(transaction), _monitor(transaction)
     second = second_readings(transaction)
     # Under the active policy; everything is delegated under none, and only the past has a load.
     of = "" if policy is None else f" by policy {policy['id']}"
-    came, went = counts.get(f"received{of}", 0), counts.get(f"decided{of}", 0)
+    came, went = counts[f"received{of}"], counts[f"decided{of}"]
     load = (came - went) / came if came else None
     return {
         "project": transaction.project.name,
@@ -74,16 +72,16 @@ def state_of(transaction: Transaction) -> dict[str, Any]:
             "received": received,
             "decided": decided,
             "delegated": received - decided,
-            "closed": counts.get("cases.closed", 0),
-            "answers": counts.get("answers.counted", 0),
-            "late": counts.get("answers.late", 0),
-            "skips": counts.get("skips", 0),
+            "closed": counts["cases.closed"],
+            "answers": counts["answers.counted"],
+            "late": counts["answers.late"],
+            "skips": counts["skips"],
         },
         "load": load,
         "backlog": {
-            "waiting": counts.get("readings.waiting", 0),
-            "leased": counts.get("readings.leased", 0),
-            "disputed": counts.get("cases.disputed", 0),
+            "waiting": counts["readings.waiting"],
+            "leased": counts["readings.leased"],
+            "disputed": counts["cases.disputed"],
             "oldest_seconds": _oldest(transaction),
             "stuck": _stuck(transaction),
         },
@@ -102,11 +100,8 @@ def state_of(transaction: Transaction) -> dict[str, Any]:
 
 def _oldest(transaction: Transaction) -> float:
     """Return the age of the oldest reading that waits; others may be due before it."""
-    created = transaction.value(
-        select(func.min(readings.c.created)).where(
-            transaction.in_project(readings), in_state(readings, "waiting")
-        )
-    )
+    waiting = transaction.in_project(readings), in_state(readings, "waiting")
+    created = transaction.value(select(func.min(readings.c.created)).where(*waiting))
     return 0.0 if created is None else max(0, transaction.now - created) / 1e6
 
 
@@ -117,14 +112,12 @@ def _stuck(transaction: Transaction) -> int:
     Readings that nobody may take stay in the queue, so they end up at its front. Looking only there
     is enough, and costs the same however long the queue is.
     """
-    counted = transaction.connection.execute(
-        _STUCK,
-        {"project": transaction.project.id, "now": transaction.now, "most": MOST_LOOKED_AT},
-    )
-    return int(counted.scalar_one())
+    looked_at = {"project": transaction.project.id, "now": transaction.now, "most": MOST_LOOKED_AT}
+    ((n,),) = transaction.rows(_STUCK, **looked_at)
+    return int(n)
 
 
-_STUCK = text(f"""
+_STUCK = f"""
     WITH people AS ({PEOPLE})
     SELECT count(*) FROM (
       SELECT r.case_id, r.why, r.barred FROM readings AS r
@@ -139,7 +132,7 @@ _STUCK = text(f"""
           SELECT 1 FROM readings AS theirs
           WHERE theirs.case_id = head.case_id AND theirs.reader = people.id)
     )
-""")
+"""
 
 
 def _policy(transaction: Transaction) -> dict[str, Any] | None:
@@ -234,12 +227,8 @@ def readers_needed(
 def hourly_counts(transaction: Transaction, kind: str, hours: range) -> dict[int, int]:
     """Return the counters of a kind by the hour; hours without any are left out."""
     names = [f"{kind}@{hour}" for hour in hours]
-    rows = transaction.connection.execute(
-        select(counters.c.name, func.sum(counters.c.value).label("n"))
-        .where(transaction.in_project(counters), counters.c.name.in_(names))
-        .group_by(counters.c.name)
-    )
-    return {int(row.name.partition("@")[2]): int(row.n) for row in rows}
+    found = _counters(transaction, counters.c.name.in_(names))
+    return {int(name.partition("@")[2]): n for name, n in found.items()}
 
 
 def capacity_of(transaction: Transaction, *, hours: int = 24) -> dict[str, Any]:
@@ -322,8 +311,8 @@ def causes_of(transaction: Transaction) -> dict[str, int]:
     )
     n = func.count()
     delegated = select(latest.c.cause, n).where(latest.c.cause != "above_threshold")
-    rows = transaction.all(delegated.group_by(latest.c.cause).order_by(n.desc(), latest.c.cause))
-    return {cause: int(count) for cause, count in rows}
+    ordered = delegated.group_by(latest.c.cause).order_by(n.desc(), latest.c.cause)
+    return {cause: int(count) for cause, count in transaction.all(ordered)}
 
 
 # ------------------------------------------------------------------ rules
