@@ -19,7 +19,7 @@ from expertload.desk.intake.sampling import draw
 from expertload.desk.intake.shadows import opinions_of
 from expertload.desk.queue import claims
 from expertload.desk.queue.claims import Claim, EndedLease, Held
-from expertload.desk.store.database import SECOND, AnyRow, Transaction
+from expertload.desk.store.database import SECOND, AnyRow, Event, Transaction
 from expertload.desk.store.tables import answers, cases, decisions, policies, readings
 from expertload.desk.trail.webhooks import announce, take_back
 from expertload.desk.watch.combining import is_doubtful
@@ -80,18 +80,9 @@ def answer(
     reading = reading_of(transaction, reading_id)
     event = transaction.event("answer.given", case_id=reading.case_id)
     standing = "late" if taken is None else "counted"
-    number = transaction.insert(
-        answers,
-        event,
-        reading_id=reading_id,
-        case_id=reading.case_id,
-        reader=reader,
-        label=label,
-        submission=submission,
-        standing=standing,
-        seconds=None if taken is None else _seconds(transaction, taken),
-        given=transaction.now,
-    )
+    seconds = None if taken is None else _seconds(transaction, taken)
+    told = {"submission": submission, "standing": standing, "seconds": seconds}
+    number = store_answer(transaction, event, reading, reader, label, **told)
     transaction.count(f"answers.{standing}")
     transaction.count_hourly("answers")
     if taken is None:
@@ -100,6 +91,14 @@ def answer(
     transaction.move(readings, reading, "done", event, **values)
     _settle(transaction, reading_of(transaction, reading_id))
     return Answered("counted", "counted", _undo_until(transaction, transaction.now))
+
+
+def store_answer(
+    transaction: Transaction, event: Event, reading: AnyRow, reader: int, label: str, **more: Any
+) -> int:
+    """Store an answer to a reading; return its number."""
+    whose = {"reading_id": reading.id, "case_id": reading.case_id, "reader": reader}
+    return transaction.insert(answers, event, **whose, label=label, given=transaction.now, **more)
 
 
 def _seconds(transaction: Transaction, taken: EndedLease) -> float | None:
@@ -213,13 +212,9 @@ def follow(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
 
 def _audit(transaction: Transaction, case: AnyRow, reading: AnyRow, label: str | None) -> None:
     """Settle the audit of a case, unless a manager has opened the case again."""
-    if _why(transaction, reading.root) != "reopened":
+    if reading_of(transaction, reading.root).why != "reopened":
         done = _done(select(readings.c.why), reading)
         settle_audit(transaction, case, label, transaction.values(done))
-
-
-def _why(transaction: Transaction, reading: int) -> Any:
-    return transaction.value(select(readings.c.why).where(readings.c.id == reading))
 
 
 def locked_case(transaction: Transaction, number: int) -> AnyRow:
@@ -266,7 +261,7 @@ def _close(transaction: Transaction, case: AnyRow, label: str, reading: AnyRow) 
     if case.state in ("auto", "closed") and live is not None and live.label == label:
         return
     corrects = live is not None and live.label is not None and live.label != label
-    _decide(transaction, case, label, "correction" if corrects else "expert", reading.id, live)
+    _decide(transaction, reading, label, "correction" if corrects else "expert", live)
     event = transaction.event("case.closed", case_id=case.id)
     transaction.move(cases, case, "closed", event)
     delay = transaction.project.rules.undo_seconds * SECOND
@@ -285,26 +280,14 @@ def _live_decision(transaction: Transaction, case: int) -> AnyRow | None:
 
 
 def _decide(
-    transaction: Transaction,
-    case: AnyRow,
-    label: str | None,
-    kind: str,
-    reading: int,
-    live: AnyRow | None,
+    transaction: Transaction, reading: AnyRow, label: str | None, kind: str, live: AnyRow | None
 ) -> None:
     """Add a decision that supersedes the one before it."""
-    event = transaction.event("decision.made", case_id=case.id)
-    transaction.insert(
-        decisions,
-        event,
-        case_id=case.id,
-        version=1 if live is None else live.version + 1,
-        kind=kind,
-        label=label,
-        reading_id=reading,
-        made=transaction.now,
-        supersedes=None if live is None else live.id,
-    )
+    event = transaction.event("decision.made", case_id=reading.case_id)
+    version, before = (1, None) if live is None else (live.version + 1, live.id)
+    made = {"kind": kind, "label": label, "made": transaction.now, "reading_id": reading.id}
+    place = {"case_id": reading.case_id, "version": version, "supersedes": before}
+    transaction.insert(decisions, event, **place, **made)
 
 
 # ------------------------------------------------------------------ taking an answer back
@@ -389,7 +372,7 @@ def take_decision_back(transaction: Transaction, case: AnyRow, reading: AnyRow) 
     if live is not None and live.reading_id == reading.id:
         before = select(decisions.c.label).where(decisions.c.id == live.supersedes)
         label = transaction.value(before)
-        _decide(transaction, case, label, "correction", reading.id, live)
+        _decide(transaction, reading, label, "correction", live)
     state = _state_before(transaction, reading)
     if case.state != state:
         event = transaction.event("case.reopened", case_id=case.id)
@@ -400,7 +383,7 @@ def take_decision_back(transaction: Transaction, case: AnyRow, reading: AnyRow) 
 
 def _state_before(transaction: Transaction, reading: AnyRow) -> str:
     """Return the state of a case before an answer; a case that was only checked stays decided."""
-    why = _why(transaction, reading.root)
+    why = reading_of(transaction, reading.root).why
     if why in ("quality", "golden"):
         return "auto" if why == "quality" else "golden"
     return "disputed" if reading.why == "arbiter" else "waiting"

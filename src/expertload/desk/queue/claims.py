@@ -117,9 +117,7 @@ def claim(transaction: Transaction, reader: int, *, arbiter: bool = False) -> Cl
 def holding(transaction: Transaction, reader: int) -> Claim | None:
     """Return the case that a reader holds, without taking one."""
     held = held_by(transaction, reader)
-    if held is None or held.until <= transaction.now:
-        return None
-    return claim_of(transaction, held)
+    return claim_of(transaction, held) if held and held.until > transaction.now else None
 
 
 def return_expired(transaction: Transaction) -> int:
@@ -219,13 +217,12 @@ def classes_of(transaction: Transaction) -> tuple[str, ...]:
     """
     if transaction.project.rules.classes:
         return transaction.project.rules.classes
-    documents = transaction.values(
-        select(policies.c.document)
-        .where(transaction.in_project(policies), policies.c.state != "draft")
-        .order_by(policies.c.activated.desc(), policies.c.id.desc())
-        .limit(1)
+    begun = select(policies.c.document).where(
+        transaction.in_project(policies), policies.c.state != "draft"
     )
-    return next((read_policy(document).classes for document in documents), ())
+    latest = begun.order_by(policies.c.activated.desc(), policies.c.id.desc()).limit(1)
+    document = transaction.value(latest)
+    return () if document is None else read_policy(document).classes
 
 
 # ------------------------------------------------------------------ leases

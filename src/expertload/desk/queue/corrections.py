@@ -12,7 +12,7 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, func, select
 
 from expertload.desk.intake.receiving import Wanted, find_case, open_readings
 from expertload.desk.queue.answers import (
@@ -24,6 +24,7 @@ from expertload.desk.queue.answers import (
     next_step,
     own_answer,
     reading_of,
+    store_answer,
     take_decision_back,
 )
 from expertload.desk.queue.claims import WRONG, check_reason
@@ -84,19 +85,9 @@ def _correct(transaction: Transaction, given: AnyRow, label: str, *, by: int, re
     reading = reading_of(transaction, given.reading_id)
     _check_can_correct(case, reading, given, label, by)
     event = transaction.event("answer.corrected", case_id=case.id)
-    number = transaction.insert(
-        answers,
-        event,
-        reading_id=reading.id,
-        case_id=case.id,
-        reader=by,
-        label=label,
-        submission=secrets.token_hex(16),
-        standing="correction",
-        given=transaction.now,
-        supersedes=given.id,
-        reason=reason,
-    )
+    told = {"submission": secrets.token_hex(16), "standing": "correction", "reason": reason}
+    corrected = {"supersedes": given.id, **told}
+    number = store_answer(transaction, event, reading, by, label, **corrected)
     transaction.update(readings, reading.id, event, answer_id=number)
     if case.state != "golden":
         _settle_again(transaction, case, reading)
@@ -121,10 +112,8 @@ def _check_can_correct(case: AnyRow, reading: AnyRow, given: AnyRow, label: str,
 
 def _settle_again(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
     """Settle a case from the answers of a round, unless a later round is about it."""
-    rounds = select(readings.c.root).where(
-        readings.c.case_id == case.id, readings.c.state != "void"
-    )
-    if transaction.value(rounds.order_by(readings.c.root.desc()).limit(1)) != reading.root:
+    rounds = readings.c.case_id == case.id, readings.c.state != "void"
+    if transaction.value(select(func.max(readings.c.root)).where(*rounds)) != reading.root:
         return
     later = following_readings(transaction, reading)
     if any(row.state == "leased" for row in later):

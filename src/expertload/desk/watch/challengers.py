@@ -99,9 +99,10 @@ class Challenger(NamedTuple):
         """Return the state as plain values, for JSON."""
         nothing = {"may_switch": False, "threshold": None, "load_now": None, "load_then": None}
         evidence = nothing if self.monitor is None else self.monitor.to_dict()
+        evidence.pop("model_name", None)
         return {
             "model": self.model,
-            **{name: value for name, value in evidence.items() if name != "model_name"},
+            **evidence,
             "answers": self.n_answers,
             "missing": self.n_missing,
             "last": self.last / 1e6,
@@ -156,9 +157,23 @@ def _challenger(transaction: Transaction, model: str) -> Challenger | None:
     rows = [Seen(*row) for row in transaction.rows(_ANSWERED, **found, after=after)]
     missing = []
     if policy is None or policy is not active:  # otherwise, it answers these itself
-        missing = [Seen(*row) for row in transaction.rows(_MISSING, **found, after=case)]
-    n_missing = _count(transaction, monitor, rows, missing, active)
-    return Challenger(model, n_answers, n_missing, last, monitor, policy)
+        # Without an answer they make no bet; they come last, and count for the load only.
+        later = transaction.rows(_MISSING, **found, after=case)
+        missing = [Seen(*row)._replace(least=0.0) for row in later]
+    now = _accepted_now(transaction, [*rows, *missing], active)
+    rows, missing = (_untaught(transaction, now, each) for each in (rows, missing))
+    count_cases(monitor, [*rows, *missing], [now[row.id] for row in (*rows, *missing)])
+    return Challenger(model, n_answers, len(missing), last, monitor, policy)
+
+
+def _untaught(transaction: Transaction, now: dict[int, bool], rows: list[Seen]) -> list[Seen]:
+    """Return the cases that today's policy can judge, and that cannot have taught the model.
+
+    An earlier case of a patient who is not set apart may have taught it. A case without a patient
+    cannot have: the model answered before an expert did.
+    """
+    known = [row for row in rows if row.id in now]
+    return [row for row in known if row.cluster is None or is_set_apart(transaction.project, row)]
 
 
 def _promise(transaction: Transaction) -> tuple[float, float]:
@@ -271,28 +286,6 @@ def count_cases(
         is_read=read,
         clusters=[row.unit for row in rows],
     )
-
-
-def _count(
-    transaction: Transaction,
-    monitor: ChallengerMonitor,
-    rows: list[Seen],
-    missing: list[Seen],
-    active: AnyRow | None,
-) -> int:
-    """Count the cases of which it is known what today's policy does; return how many it missed."""
-    now = _accepted_now(transaction, [*rows, *missing], active)
-    # An earlier case of a patient who is not set apart may have taught the model. A case without a
-    # patient cannot have: the model answered before an expert did.
-    project = transaction.project
-    for each in (rows, missing):
-        each[:] = [row for row in each if row.cluster is None or is_set_apart(project, row)]
-    known = [row for row in rows if row.id in now]
-    count_cases(monitor, known, [now[row.id] for row in known])
-    # Those without an answer make no bet; they come last, and count for the load only.
-    unread = [row._replace(accepted=True, draw=1.0) for row in missing if row.id in now]
-    count_cases(monitor, unread, [now[row.id] for row in unread])
-    return len(unread)
 
 
 def _accepted_now(

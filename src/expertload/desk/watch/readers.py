@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import text
 
 from expertload.desk.store.database import SECOND, Transaction
+from expertload.desk.watch.challengers import LIVE
 from expertload.monitoring import accuracy_lower_bound
 from expertload.team import Reader, Readings
 
@@ -21,19 +22,18 @@ FEWEST_READINGS = 10
 # One equally good reader in so many would be named too.
 NAMED_AT = 20.0
 PACE_DAYS = 30
+LEVEL = 0.05  # of the interval of the whole desk's accuracy
 
 # The reader's own answer: what a manager corrected says nothing about the manager.
-_KNOWN = text("""
+_KNOWN = text(f"""
     SELECT c.key, u.name, r.why, a.label,
-      CASE WHEN c.state = 'golden' THEN c.truth ELSE d.label END AS truth
+      CASE WHEN c.state = 'golden' THEN c.truth ELSE live.label END AS truth
     FROM readings AS r
     JOIN cases AS c ON c.id = r.case_id
     JOIN answers AS a ON a.id = (
       SELECT max(own.id) FROM answers AS own WHERE own.reading_id = r.id
         AND own.reader = r.reader AND own.standing <> 'late')
-    JOIN users AS u ON u.id = r.reader
-    LEFT JOIN decisions AS d ON d.case_id = c.id
-      AND NOT EXISTS (SELECT 1 FROM decisions AS later WHERE later.supersedes = d.id)
+    JOIN users AS u ON u.id = r.reader {LIVE}
     WHERE r.project_id = :project AND r.state = 'done' AND (
       (r.why = 'golden' AND c.state = 'golden')
       OR (r.why IN ('delegated', 'second') AND c.state = 'closed' AND NOT c.accepted
@@ -53,15 +53,13 @@ _PACE = text("""
 
 
 # Delegated cases that were drawn for a second reading: both answers, and the decision.
-_PAIRS = text("""
-    SELECT a.label AS one, b.label AS other, d.label AS truth, c.state
+_PAIRS = text(f"""
+    SELECT a.label AS one, b.label AS other, live.label AS truth, c.state
     FROM readings AS r
     JOIN readings AS first ON first.id = r.root
     JOIN cases AS c ON c.id = r.case_id
     JOIN answers AS a ON a.id = first.answer_id
-    JOIN answers AS b ON b.id = r.answer_id
-    LEFT JOIN decisions AS d ON d.case_id = c.id
-      AND NOT EXISTS (SELECT 1 FROM decisions AS later WHERE later.supersedes = d.id)
+    JOIN answers AS b ON b.id = r.answer_id {LIVE}
     WHERE r.project_id = :project AND r.why = 'second' AND first.why = 'delegated'
     ORDER BY r.id DESC LIMIT :most
 """)
@@ -133,9 +131,6 @@ def _bounds(errors: float, counted: float, unknown: float) -> dict[str, float] |
     sums = [errors + unknown, counted - errors + unknown], [total, total]
     low, mirrored = accuracy_lower_bound(*sums, confidence_level=1 - LEVEL / 2)
     return {"accuracy": 1 - errors / counted, "low": float(low), "high": 1 - float(mirrored)}
-
-
-LEVEL = 0.05
 
 
 def known_readings(transaction: Transaction) -> list[Any]:

@@ -43,8 +43,9 @@ from expertload.monitoring import LoadMonitor
 from expertload.operating_point import CertifiedGroups
 
 MOST_LOOKED_AT = 500
-HOUR = 3_600_000_000
+HOUR, HOURS = 3_600_000_000, 24  # the hours that tell how many readers are needed
 MOST_READERS = 100_000
+LONG_WAIT, FEW_WAITING = 60.0, 0.2  # at most this share of readings waits so many seconds
 LATEST_CASES = 2_000
 FEWEST_CASES = 100
 
@@ -196,21 +197,13 @@ def waiting_probability(readers: int, load: float) -> float:
     return blocked / (1 - load / readers * (1 - blocked))
 
 
-def readers_needed(
-    arrivals_an_hour: float,
-    seconds_a_reading: float,
-    *,
-    wait_seconds: float = 60.0,
-    share_waiting: float = 0.2,
-) -> int:
+def readers_needed(arrivals_an_hour: float, seconds_a_reading: float) -> int:
     """Return the smallest number of readers with which few readings wait for long.
 
     Parameters
     ----------
     arrivals_an_hour, seconds_a_reading : float
         How many readings arrive, and how long one takes on average.
-    wait_seconds, share_waiting : float
-        At most this share may wait for this time or longer.
     """
     load = arrivals_an_hour * seconds_a_reading / 3_600
     if load <= 0:
@@ -218,7 +211,7 @@ def readers_needed(
     readers = math.floor(load) + 1
     while readers < MOST_READERS:
         rate = (readers - load) / seconds_a_reading
-        if waiting_probability(readers, load) * math.exp(-rate * wait_seconds) <= share_waiting:
+        if waiting_probability(readers, load) * math.exp(-rate * LONG_WAIT) <= FEW_WAITING:
             break
         readers += 1
     return readers
@@ -231,7 +224,7 @@ def hourly_counts(transaction: Transaction, kind: str, hours: range) -> dict[int
     return {int(name.partition("@")[2]): n for name, n in found.items()}
 
 
-def capacity_of(transaction: Transaction, *, hours: int = 24) -> dict[str, Any]:
+def capacity_of(transaction: Transaction) -> dict[str, Any]:
     """Return how much work the last hours brought for experts, and how many readers it needs.
 
     Returns
@@ -242,12 +235,12 @@ def capacity_of(transaction: Transaction, *, hours: int = 24) -> dict[str, Any]:
         most one reading in five waits for a minute or longer.
     """
     this_hour = transaction.now // HOUR
-    arrived = hourly_counts(transaction, "readings", range(this_hour - hours, this_hour + 1))
+    arrived = hourly_counts(transaction, "readings", range(this_hour - HOURS, this_hour + 1))
     first = min(arrived, default=this_hour)
     arrivals = sum(arrived.values()) / max((transaction.now - first * HOUR) / HOUR, 1.0)
     mean, n = transaction.connection.execute(
         select(func.avg(answers.c.seconds), func.count()).where(
-            answers.c.standing == "counted", answers.c.given > transaction.now - hours * HOUR
+            answers.c.standing == "counted", answers.c.given > transaction.now - HOURS * HOUR
         )
     ).one()
     seconds = float(mean) if n >= 5 and mean else None
