@@ -24,8 +24,8 @@ from expertload.desk.store.tables import (
 )
 from expertload.desk.trail.chain import verify
 from expertload.desk.trail.export import export_bytes
-from expertload.desk.watch.quality import blind_labels
 from expertload.desk.watch.readers import readers_of
+from expertload.desk.watch.recertify import blind_labels
 from expertload.monitoring import evidence_path
 
 OPEN = ("waiting", "disputed")

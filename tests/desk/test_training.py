@@ -27,7 +27,7 @@ from expertload.desk.intake.sampling import draw
 from expertload.desk.store.tables import cases, events
 from expertload.desk.trail.training import export_for_training
 from expertload.desk.watch.policies import erase, look_back, withdraw
-from expertload.desk.watch.quality import blind_labels, blind_sample_size
+from expertload.desk.watch.recertify import blind_labels
 from expertload.desk.watch.state import edit_rules
 from expertload.exceptions import DeskRefusedError, FileFormatError, FileWriteError
 from tests.desk.test_watch import read_all
@@ -99,8 +99,7 @@ def test_no_case_both_trains_and_certifies_and_none_is_lost(world, tmp_path):
     assert 0.3 < len(apart) / sum(row.draw < row.rate for row in rows.values()) < 0.7
     assert trained.label.tolist() == [truth(key) for key in trained.key]
     assert trained.text.tolist() == [f"text of {key}" for key in trained.key]
-    size = world.desk.read(blind_sample_size)
-    assert (size.n_labels, size.n_open) == (len(apart), 0)
+    assert (certifying.n_labels, certifying.n_open) == (len(apart), 0)
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ What readers see is never trusted: images are drawn again by another process (`i
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
 import math
@@ -29,10 +28,6 @@ LONGEST_NAME = 200
 MOST_CLASSES = 10_000
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 MOST_SHADOWS = 20
-FIELDS = {
-    *("key", "probabilities", "confidence", "label", "group", "cluster", "model", "due", "body"),
-    "shadow",
-}
 LATEST_DUE = 253_402_300_799  # the end of the year 9999
 
 MOST_IMAGE_BYTES = 20_000_000
@@ -86,6 +81,9 @@ class SentCase(NamedTuple):
     shadow: dict[str, dict[str, float]] | None = None
 
 
+FIELDS = {*SentCase._fields} - {"digest"}
+
+
 def read_line(line: bytes | str) -> SentCase:
     """Read one case in JSON.
 
@@ -95,8 +93,7 @@ def read_line(line: bytes | str) -> SentCase:
     try:
         content = orjson.loads(line)
         if isinstance(content, dict) and "body" not in content:
-            signed = _without_shadow(content)
-            return _read(content, orjson.dumps(signed, option=orjson.OPT_SORT_KEYS))
+            return _read(content, orjson.dumps(_signed(content), option=orjson.OPT_SORT_KEYS))
     except (ValueError, TypeError, DeskRefusedError):
         pass
     return read_case(parsed(line))
@@ -112,9 +109,8 @@ def parsed(line: bytes | str) -> Any:
         ) from None
 
 
-def _without_shadow(content: dict[str, Any]) -> dict[str, Any]:
-    if "shadow" not in content:
-        return content
+def _signed(content: dict[str, Any]) -> dict[str, Any]:
+    """Return what the digest is of: all but the shadows, of which more may come."""
     return {name: value for name, value in content.items() if name != "shadow"}
 
 
@@ -122,7 +118,7 @@ def read_case(content: Any) -> SentCase:
     """Read one case that was parsed from JSON."""
     if not isinstance(content, dict):
         raise _refuse(f"A case must be an object. Got {_short(content)}.")
-    return _read(content, _canonical(_without_shadow(content)))
+    return _read(content, _canonical(_signed(content)))
 
 
 def _read(content: dict[str, Any], canonical: bytes) -> SentCase:
@@ -164,7 +160,7 @@ def _shadow(value: Any) -> dict[str, dict[str, float]]:
             f"Got {_short(value)}.",
             f"name 1 to {MOST_SHADOWS} models.",
         )
-    return {_model(name): _needed_probabilities(given) for name, given in value.items()}
+    return dict(_beside(name, given) for name, given in value.items())
 
 
 class Shadow(NamedTuple):
@@ -186,22 +182,17 @@ def read_shadow(line: bytes | str) -> Shadow:
             "A shadow must be an object with 'key', 'model' and 'probabilities'. "
             f"Got {_short(content)}."
         )
-    given = _needed_probabilities(content["probabilities"])
-    return Shadow(_key(content["key"]), _model(content["model"]), given)
+    return Shadow(_key(content["key"]), *_beside(content["model"], content["probabilities"]))
 
 
-def _model(value: Any) -> str:
-    name = _name(value, "model")
+def _beside(model: Any, probabilities: Any) -> tuple[str, dict[str, float]]:
+    """Return the name of a model in shadow, and its answer; it must have both."""
+    name, given = _name(model, "model"), _probabilities(probabilities)
     if not name:
         raise _refuse("A model in shadow needs a name.")
-    return name
-
-
-def _needed_probabilities(value: Any) -> dict[str, float]:
-    given = _probabilities(value)
     if given is None:
         raise _refuse("A model in shadow must have 'probabilities'.")
-    return given
+    return name, given
 
 
 def _canonical(content: dict[str, Any]) -> bytes:
@@ -300,11 +291,8 @@ def _short(value: Any) -> str:
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     try:
-        text = (
-            ascii(value)
-            if not isinstance(value, str)
-            else value.encode("ascii", "backslashreplace").decode()
-        )
+        is_text = isinstance(value, str)
+        text = value.encode("ascii", "backslashreplace").decode() if is_text else ascii(value)
     except ValueError:
         return "a very long number"
     return text if len(text) <= 60 else text[:57] + "..."
@@ -329,13 +317,11 @@ def read_body(value: Any) -> Body:
 
 
 def _image(content: Any) -> Body:
-    if not isinstance(content, str):
-        raise _refuse_body("An image's 'content' must be text in base64.")
-    if len(content) > MOST_IMAGE_BYTES * 4 // 3:
+    if isinstance(content, str) and len(content) > MOST_IMAGE_BYTES * 4 // 3:
         raise _refuse_body(f"An image must have at most {MOST_IMAGE_BYTES} bytes.")
     try:
         data = base64.b64decode(content, validate=True)
-    except (binascii.Error, ValueError):
+    except (TypeError, ValueError):
         raise _refuse_body("An image's 'content' must be text in base64.") from None
     require_extra("PIL", "desk", "A body with an image")
     try:
@@ -370,14 +356,10 @@ def _table(content: Any) -> Body:
         raise _refuse_body(f"A table must have at most {MOST_CELLS} cells.")
     if any(isinstance(cell, dict | list) for row in rows for cell in row):
         raise _refuse_body("A table's cells must be text, numbers, true, false or null.")
-    return Body("table", "application/json", _as_json(rows))
+    return _json(rows, "table")
 
 
-def _json(content: Any) -> Body:
-    return Body("json", "application/json", _as_json(content))
-
-
-def _as_json(content: Any) -> bytes:
+def _json(content: Any, kind: str = "json") -> Body:
     try:
         _check_depth(content)
         data = json.dumps(content, allow_nan=False, ensure_ascii=False).encode()
@@ -387,7 +369,7 @@ def _as_json(content: Any) -> bytes:
         ) from None
     if len(data) > MOST_TEXT:
         raise _refuse_body(f"A body must have at most {MOST_TEXT} bytes. Got {len(data)}.")
-    return data
+    return Body(kind, "application/json", data)
 
 
 def _check_depth(content: Any) -> None:

@@ -7,13 +7,12 @@ no part of the load.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from sqlalchemy import select, text
+from sqlalchemy import select
 
-from expertload.desk.intake.case import SentCase, read_case
+from expertload.desk.intake.case import SentCase, parsed, read_case
 from expertload.desk.intake.receiving import Wanted, open_readings
 from expertload.desk.intake.sampling import draw
 from expertload.desk.store.database import SECOND, AnyRow, Transaction
@@ -23,10 +22,7 @@ from expertload.exceptions import DeskRefusedError
 
 def read_golden(line: bytes | str) -> SentCase:
     """Read one golden case in JSON: the fields of a case, with the true class as its label."""
-    try:
-        content = json.loads(line)
-    except (ValueError, RecursionError):
-        content = None
+    content = parsed(line)
     if not isinstance(content, dict) or content.get("label") is None:
         raise DeskRefusedError(
             "bad_case",
@@ -81,7 +77,7 @@ def _store(transaction: Transaction, case: SentCase, due: int) -> Wanted:
 def ask_next_reader(transaction: Transaction, case: AnyRow) -> None:
     """Ask for another reading of a golden case if there is somebody who has not read it."""
     values = {"project": transaction.project.id, "case": case.id, "now": transaction.now}
-    if transaction.connection.execute(_SOMEBODY_ELSE, values).first() is None:
+    if not transaction.rows(_SOMEBODY_ELSE, **values):
         return
     event = transaction.event("reading.wanted", case_id=case.id)
     due = transaction.now + transaction.project.rules.due_seconds * SECOND
@@ -101,7 +97,7 @@ PEOPLE = """
     WHERE users.disabled IS NULL AND (users.away IS NULL OR users.away <= :now)
       AND roles.role IN ('reader', 'arbiter')
 """
-_SOMEBODY_ELSE = text(f"""
+_SOMEBODY_ELSE = f"""
     SELECT people.id FROM ({PEOPLE}) AS people
     WHERE NOT EXISTS (
         SELECT 1 FROM readings AS theirs
@@ -110,4 +106,4 @@ _SOMEBODY_ELSE = text(f"""
         SELECT 1 FROM readings AS waits
         WHERE waits.case_id = :case AND waits.state IN ('waiting', 'leased'))
     LIMIT 1
-""")
+"""

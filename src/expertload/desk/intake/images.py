@@ -122,21 +122,17 @@ def redraw(data: bytes) -> tuple[str, bytes]:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-                _check_size(image.width, image.height)
+                if image.width * image.height > MOST_PIXELS or max(image.size) > LONGEST_SIDE:
+                    raise Refused(
+                        f"An image must have at most {MOST_PIXELS} pixels and sides of at most "
+                        f"{LONGEST_SIDE}. Got {image.width} x {image.height}."
+                    )
                 image.load()
                 return _encoded(image, image.format)
     except Refused:
         raise
     except Exception as error:  # given hostile bytes, decoders raise anything
         raise Refused(f"The image could not be read ({type(error).__name__}).") from None
-
-
-def _check_size(width: int, height: int) -> None:
-    if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE:
-        raise Refused(
-            f"An image must have at most {MOST_PIXELS} pixels and sides of at most "
-            f"{LONGEST_SIDE}. Got {width} x {height}."
-        )
 
 
 def _encoded(image: Any, sent_as: str | None) -> tuple[str, bytes]:

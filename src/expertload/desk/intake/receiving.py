@@ -62,11 +62,7 @@ def _add_shadows(
     transaction: Transaction, again: Sequence[SentCase]
 ) -> dict[str, DeskRefusedError]:
     """Store the shadows of cases that are sent again; return what is refused, by key."""
-    shadows = [
-        Shadow(case.key, model, given)
-        for case in again
-        for model, given in (case.shadow or {}).items()
-    ]
+    shadows = [Shadow(c.key, *answer) for c in again for answer in (c.shadow or {}).items()]
     results = receive_shadows(transaction, shadows) if shadows else []
     return {
         shadow.key: result
@@ -89,27 +85,15 @@ def _known(transaction: Transaction, keys: list[str]) -> dict[str, tuple[str, Ou
     """Return the digest and the first outcome of the cases that are already stored."""
     rows = transaction.rows(_KNOWN, project=transaction.project.id, keys=keys)
     return {
-        key: (
-            digest,
-            _decided(key, label, policy, cause) if kind == "auto" else _delegated(key, cause),
-        )
-        for key, digest, cause, kind, label, policy in rows
+        key: (digest, Outcome(key, "delegated" if by is None else "decided", label, by, cause))
+        for key, digest, cause, label, by in rows
     }
 
 
-def _decided(key: str, label: str | None, policy: int | None, cause: str) -> Outcome:
-    return Outcome(key, "decided", label, policy, cause)
-
-
-def _delegated(key: str, cause: str) -> Outcome:
-    return Outcome(key, "delegated", None, None, cause)
-
-
 _KNOWN = (
-    "SELECT cases.key, cases.digest, cases.cause, first.kind, first.label, first.policy_id "
-    "FROM cases "
+    "SELECT cases.key, cases.digest, cases.cause, first.label, first.policy_id FROM cases "
     "LEFT JOIN decisions AS first ON first.case_id = cases.id AND first.version = 1 "
-    "WHERE cases.project_id = :project AND cases.key IN :keys"
+    "AND first.kind = 'auto' WHERE cases.project_id = :project AND cases.key IN :keys"
 )
 
 
@@ -152,24 +136,16 @@ class Decider(NamedTuple):
 def deciders_of(transaction: Transaction) -> list[Decider]:
     """Return the policies that decide now: one on trial comes before the active one."""
     strict = transaction.project.rules.strict
+    found = transaction.rows(_DECIDERS, project=transaction.project.id)
     return [
-        Decider(
-            number,
-            since,
-            read_policy(document),
-            not strict or state == "confirmed",
-            share,
-            doubtful,
-        )
-        for number, document, since, share, state, doubtful in transaction.rows(
-            _DECIDERS, project=transaction.project.id
-        )
+        Decider(number, since, read_policy(document), not strict or confirmed, share, doubtful)
+        for number, since, document, confirmed, share, doubtful in found
     ]
 
 
 _DECIDERS = (
-    "SELECT policies.id, policies.document, policies.activated, policies.share, monitors.state, "
-    "monitors.doubtful "
+    "SELECT policies.id, policies.activated, policies.document, "
+    "coalesce(monitors.state, '') = 'confirmed', policies.share, monitors.doubtful "
     "FROM policies LEFT JOIN monitors ON monitors.policy_id = policies.id "
     "WHERE policies.project_id = :project AND policies.state IN ('active', 'trial') "
     "ORDER BY policies.state DESC"
@@ -187,6 +163,36 @@ class Routed(NamedTuple):
     def is_decided(self) -> bool:
         """Whether the policy decides the case now."""
         return self.route.accepted and self.decider is not None and self.decider.trusted
+
+    def columns(self, project: Project, drawn: float) -> dict[str, Any]:
+        """Return the columns of a case that depend on who decides it, and on its draw."""
+        accepted = self.route.accepted
+        rate, least = self.decider.rates(project, self.route) if self.decider else (1.0, 1.0)
+        return {
+            "predicted": self.route.predicted,
+            "confidence": self.route.confidence,
+            "accepted": accepted,
+            "policy_id": self.decider.id if self.decider else None,
+            "rate": rate,
+            "audit": "open" if accepted and drawn < rate else None,
+            "least": least if accepted else None,
+            "twice": project.rules.audit_second_share if accepted else None,
+        }
+
+    def moment(self, now: int) -> int:
+        """Return when it is decided: never before the policy began, whatever clocks say."""
+        return max(now, self.decider.since) if self.decider else now
+
+    def decision(self, case: int, kind: str, now: int) -> dict[str, Any]:
+        """Return the first decision of a case, which the policy makes."""
+        return {
+            "case_id": case,
+            "version": 1,
+            "kind": kind,
+            "label": self.route.predicted,
+            "policy_id": self.decider.id if self.decider else None,
+            "made": self.moment(now),
+        }
 
 
 def route_all(transaction: Transaction, sent: Sequence[SentCase]) -> list[Routed]:
@@ -245,11 +251,8 @@ class _Batch:
 
     def add(self, number: int, sent: SentCase, routed: Routed) -> Outcome:
         """Add one case: its row and, if it has them, its body, decision, reading and shadows."""
-        project = self.transaction.project
-        case, decider, route = routed
-        policy = decider.id if decider else None
-        rate, least = decider.rates(project, route) if decider else (1.0, 1.0)
-        made = max(self.transaction.now, decider.since) if decider else self.transaction.now
+        project, now = self.transaction.project, self.transaction.now
+        case, _, route = routed
         event = self.transaction.event("case.received", case_id=number)
         u = draw(project.secret, "quality", project.name, case.key)
         decided = routed.is_decided
@@ -264,32 +267,25 @@ class _Batch:
             "model": case.model,
             "group_name": case.group,
             "cluster": case.cluster,
-            "predicted": route.predicted,
-            "confidence": route.confidence,
             "probabilities": as_json(case.probabilities),
-            "accepted": route.accepted,
             "cause": cause,
-            "policy_id": policy,
             "draw": u,
-            "rate": rate,
-            "audit": "open" if route.accepted and u < rate else None,
-            "received": made,
+            "received": routed.moment(now),
             "due": due,
-            "least": least if route.accepted else None,
-            "twice": project.rules.audit_second_share if route.accepted else None,
+            **routed.columns(project, u),
         }
         self.cases.append((event, row))
         if case.body is not None:
             self.bodies.append((event, {"id": number, **asdict(case.body)}))
         for name, given in _others(sent, case):
             self.shadows.append((event, number, answer_row(name, given), True))
-        if not decided or u < rate:
+        if not decided or row["audit"]:
             why = "quality" if decided else "delegated"
             self.readings.append(Wanted(number, due, event, why))
         if not decided:
-            return _delegated(case.key, cause)
-        self.decisions.append((event, automatic(number, "auto", route, policy, made)))
-        return _decided(case.key, route.predicted, policy, cause)
+            return Outcome(case.key, "delegated", None, None, cause)
+        self.decisions.append((event, routed.decision(number, "auto", now)))
+        return Outcome(case.key, "decided", route.predicted, row["policy_id"], cause)
 
     def store(self) -> None:
         """Write all rows, in the order of the foreign keys, and update the counters."""
@@ -311,27 +307,12 @@ class _Batch:
                 transaction.count(f"{name} by policy {policy}", n)
 
 
-def automatic(case: int, kind: str, route: Route, policy: int | None, made: int) -> dict[str, Any]:
-    """Return the first decision of a case, which a policy makes."""
-    return {
-        "case_id": case,
-        "version": 1,
-        "kind": kind,
-        "label": route.predicted,
-        "policy_id": policy,
-        "made": made,
-    }
-
-
 def _others(sent: SentCase, deciding: SentCase) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield the answers of the models that do not decide a case."""
-    if sent.shadow is None:
-        return
-    for model, given in sent.shadow.items():
-        if model != deciding.model:
+    own = {sent.model or "": sent.probabilities} if sent.shadow else {}
+    for model, given in {**(sent.shadow or {}), **own}.items():
+        if model != (deciding.model or "") and given is not None:
             yield model, given
-    if sent.model != deciding.model and sent.probabilities is not None:
-        yield sent.model or "", sent.probabilities
 
 
 def find_case(transaction: Transaction, key: str, *, locked: bool = True) -> AnyRow:
@@ -367,16 +348,11 @@ def open_readings(
     """Ask somebody to read each of these cases, in the round that started with `root`."""
     if not wanted:
         return
-    new = {
-        "project_id": transaction.project.id,
-        "state": "waiting",
-        "barred": barred,
-        "created": transaction.now,
-    }
+    new = {"project_id": transaction.project.id, "created": transaction.now, "barred": barred}
     rows = []
     numbers = transaction.new_ids(readings, len(wanted))
     for number, (case, due, event, why) in zip(numbers, wanted, strict=True):
         own = {"id": number, "case_id": case, "due": due, "why": why, "root": root or number}
-        rows.append((event, new | own))
+        rows.append((event, {**new, **own, "state": "waiting"}))
     transaction.insert_all(readings, rows)
     transaction.count_hourly("readings", len(rows))

@@ -92,7 +92,7 @@ class RoutingPolicy:
         """Return what prevents this policy from deciding a case; empty if nothing does."""
         if self.model is not None and case.model != self.model:
             return "unknown_model" if case.model is not None else "model_not_named"
-        if isinstance(self.point, CertifiedGroups) and self._group(case) is None:
+        if isinstance(self.point, CertifiedGroups) and case.group not in self._groups:
             return "unknown_group"
         if self.by_confidence:
             if case.confidence is None:
@@ -126,14 +126,15 @@ class RoutingPolicy:
 
     def _accepts(self, cases: list[SentCase], scores: FloatArray) -> BoolArray:
         if isinstance(self.point, CertifiedGroups):
-            groups = np.array([self._group(case) for case in cases])
+            groups = np.array([self._groups[case.group or ""] for case in cases])
             return self.point.accepts(scores, groups=groups)
         return self.point.accepts(scores)
 
-    def _group(self, case: SentCase) -> str | int | None:
-        if not isinstance(self.point, CertifiedGroups) or case.group is None:
-            return None
-        return next((known for known in self.point if str(known) == case.group), None)
+    @cached_property
+    def _groups(self) -> dict[str, str | int]:
+        """The groups that the policy knows, by the names under which cases come."""
+        points = self.point if isinstance(self.point, CertifiedGroups) else ()
+        return {str(known): known for known in points}
 
 
 def unrouted(case: SentCase, cause: str) -> Route:

@@ -8,6 +8,7 @@ certify itself.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -28,6 +29,12 @@ SURE = 0.75  # the surer three quarters of its answers are opinions: others it c
 def as_json(probabilities: dict[str, float] | None) -> str | None:
     """Write probabilities as JSON. JSON has no NaN, so NaN becomes null."""
     return None if probabilities is None else orjson.dumps(probabilities).decode()
+
+
+def as_sent(stored: bytes | str) -> dict[str, float]:
+    """Return probabilities that were stored as JSON; null is NaN again."""
+    found = orjson.loads(stored)
+    return {name: math.nan if value is None else value for name, value in found.items()}
 
 
 @lru_cache(maxsize=256)
@@ -74,7 +81,6 @@ def receive_shadows(
     known = {(number, model or ""): written for _, number, model, written in found}
     known |= {(n, m): written for n, m, written in transaction.rows(_KNOWN, numbers=numbers)}
     answered = {number for (number,) in transaction.rows(_ANSWERED, numbers=numbers)}
-    results: list[Stored | DeskRefusedError] = []
     new = []
     for key, model, probabilities in sorted(sent, key=lambda each: each[:2]):
         case = case_of.get(key)
@@ -84,17 +90,17 @@ def receive_shadows(
         event = transaction.event("shadow.received", case_id=case)
         new.append((event, case, answer_row(model, probabilities), case not in answered))
     store_shadows(transaction, new)
-    for each in sent:
-        case = case_of.get(each.key)
-        results.append(_result(each, known.get((case, each.model)) if case else None, case))
-    return results
+    return [_result(each, case_of.get(each.key), known) for each in sent]
 
 
-def _result(sent: Shadow, stored: str | None, case: int | None) -> Stored | DeskRefusedError:
+def _result(
+    sent: Shadow, case: int | None, known: dict[tuple[int, str], str | None]
+) -> Stored | DeskRefusedError:
     if case is None:
         return DeskRefusedError(
             "not_found", f"There is no case '{sent.key}'.", "send the case first."
         )
+    stored = known[case, sent.model]
     if stored is None or orjson.loads(stored) != orjson.loads(as_json(sent.probabilities) or ""):
         return DeskRefusedError(
             "conflict",

@@ -29,9 +29,10 @@ from expertload.desk.queue.claims import Held, claim_of, classes_of
 from expertload.desk.store.database import Transaction
 from expertload.desk.store.tables import cases, decisions
 from expertload.desk.trail.export import Format
-from expertload.desk.watch import policies, quality, readers
+from expertload.desk.watch import policies, readers
 from expertload.desk.watch.challengers import Challenger, challengers_of
 from expertload.desk.watch.combining import combiner_of
+from expertload.desk.watch.recertify import blind_labels
 from expertload.exceptions import DeskRefusedError
 
 router = APIRouter()
@@ -90,7 +91,7 @@ async def show_policies(request: Request, notice: str = "", n: int = 0) -> Respo
         request,
         "policies.html.j2",
         policies=[{"row": row, "point": read_policy(row.document).point} for row in rows],
-        sample=await desk.aread(quality.blind_sample_size),
+        sample=await desk.aread(blind_labels),
         notice=NOTICES.get(notice, "").format(n),
     )
 

@@ -19,8 +19,8 @@ from expertload.desk.intake.sampling import draw
 from expertload.desk.intake.shadows import opinions_of
 from expertload.desk.queue import claims
 from expertload.desk.queue.claims import Claim, EndedLease, Held
-from expertload.desk.store.database import SECOND, AnyRow, Transaction
-from expertload.desk.store.tables import answers, cases, decisions, in_state, policies, readings
+from expertload.desk.store.database import SECOND, AnyRow, Event, Transaction
+from expertload.desk.store.tables import answers, cases, decisions, policies, readings
 from expertload.desk.trail.webhooks import announce, take_back
 from expertload.desk.watch.combining import is_doubtful
 from expertload.desk.watch.quality import settle_audit
@@ -80,27 +80,25 @@ def answer(
     reading = reading_of(transaction, reading_id)
     event = transaction.event("answer.given", case_id=reading.case_id)
     standing = "late" if taken is None else "counted"
-    number = transaction.insert(
-        answers,
-        event,
-        reading_id=reading_id,
-        case_id=reading.case_id,
-        reader=reader,
-        label=label,
-        submission=submission,
-        standing=standing,
-        seconds=None if taken is None else _seconds(transaction, taken),
-        given=transaction.now,
-    )
+    seconds = None if taken is None else _seconds(transaction, taken)
+    told = {"submission": submission, "standing": standing, "seconds": seconds}
+    number = store_answer(transaction, event, reading, reader, label, **told)
     transaction.count(f"answers.{standing}")
     transaction.count_hourly("answers")
     if taken is None:
         return Answered("late", "late", None)
     values = {"answer_id": number, "finished": transaction.now, "until": None}
-    transaction.update(readings, reading_id, event, **values, state="done")
-    transaction.moved(readings, "leased", "done")
+    transaction.move(readings, reading, "done", event, **values)
     _settle(transaction, reading_of(transaction, reading_id))
     return Answered("counted", "counted", _undo_until(transaction, transaction.now))
+
+
+def store_answer(
+    transaction: Transaction, event: Event, reading: AnyRow, reader: int, label: str, **more: Any
+) -> int:
+    """Store an answer to a reading; return its number."""
+    whose = {"reading_id": reading.id, "case_id": reading.case_id, "reader": reader}
+    return transaction.insert(answers, event, **whose, label=label, given=transaction.now, **more)
 
 
 def _seconds(transaction: Transaction, taken: EndedLease) -> float | None:
@@ -120,6 +118,14 @@ def given_before(transaction: Transaction, reader: int, submission: str) -> AnyR
     return transaction.first(
         select(answers).where(answers.c.reader == reader, answers.c.submission == submission)
     )
+
+
+def own_answer(transaction: Transaction, reader: int, submission: str) -> AnyRow:
+    """Return the answer that a reader gave under this name; refuse if there is none."""
+    given = given_before(transaction, reader, submission)
+    if given is None:
+        raise DeskRefusedError("not_found", "You gave no such answer.")
+    return given
 
 
 def _replay(transaction: Transaction, before: AnyRow, reading: int, label: str) -> Answered:
@@ -206,13 +212,9 @@ def follow(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
 
 def _audit(transaction: Transaction, case: AnyRow, reading: AnyRow, label: str | None) -> None:
     """Settle the audit of a case, unless a manager has opened the case again."""
-    if _why(transaction, reading.root) != "reopened":
+    if reading_of(transaction, reading.root).why != "reopened":
         done = _done(select(readings.c.why), reading)
         settle_audit(transaction, case, label, transaction.values(done))
-
-
-def _why(transaction: Transaction, reading: int) -> Any:
-    return transaction.value(select(readings.c.why).where(readings.c.id == reading))
 
 
 def locked_case(transaction: Transaction, number: int) -> AnyRow:
@@ -259,7 +261,7 @@ def _close(transaction: Transaction, case: AnyRow, label: str, reading: AnyRow) 
     if case.state in ("auto", "closed") and live is not None and live.label == label:
         return
     corrects = live is not None and live.label is not None and live.label != label
-    _decide(transaction, case, label, "correction" if corrects else "expert", reading.id, live)
+    _decide(transaction, reading, label, "correction" if corrects else "expert", live)
     event = transaction.event("case.closed", case_id=case.id)
     transaction.move(cases, case, "closed", event)
     delay = transaction.project.rules.undo_seconds * SECOND
@@ -278,26 +280,14 @@ def _live_decision(transaction: Transaction, case: int) -> AnyRow | None:
 
 
 def _decide(
-    transaction: Transaction,
-    case: AnyRow,
-    label: str | None,
-    kind: str,
-    reading: int,
-    live: AnyRow | None,
+    transaction: Transaction, reading: AnyRow, label: str | None, kind: str, live: AnyRow | None
 ) -> None:
     """Add a decision that supersedes the one before it."""
-    event = transaction.event("decision.made", case_id=case.id)
-    transaction.insert(
-        decisions,
-        event,
-        case_id=case.id,
-        version=1 if live is None else live.version + 1,
-        kind=kind,
-        label=label,
-        reading_id=reading,
-        made=transaction.now,
-        supersedes=None if live is None else live.id,
-    )
+    event = transaction.event("decision.made", case_id=reading.case_id)
+    version, before = (1, None) if live is None else (live.version + 1, live.id)
+    made = {"kind": kind, "label": label, "made": transaction.now, "reading_id": reading.id}
+    place = {"case_id": reading.case_id, "version": version, "supersedes": before}
+    transaction.insert(decisions, event, **place, **made)
 
 
 # ------------------------------------------------------------------ taking an answer back
@@ -315,14 +305,14 @@ def undo(transaction: Transaction, reader: int, submission: str) -> Claim:
     submission : str
         The submission of the answer.
     """
-    given = given_before(transaction, reader, submission)
-    if given is None:
-        raise DeskRefusedError("not_found", "You gave no such answer.")
+    given = own_answer(transaction, reader, submission)
     case = locked_case(transaction, given.case_id)
     reading = reading_of(transaction, given.reading_id)
     _check_can_undo(transaction, given, reading)
     _remove_what_follows(transaction, case, reading)
-    _release(transaction, reader)
+    held = claims.held_by(transaction, reader)
+    if held is not None:  # taken since: a reader holds only one
+        claims.hand_back(transaction, reader, held.lease)
     lease = claims.new_lease(transaction.project, reading.id, reader)
     until = transaction.now + transaction.project.rules.lease_seconds * SECOND
     held = {"leased": transaction.now, "until": until, "lease": lease}
@@ -376,26 +366,13 @@ def following_readings(transaction: Transaction, reading: AnyRow) -> list[AnyRow
     )
 
 
-def _release(transaction: Transaction, reader: int) -> None:
-    """Return the case that the reader has taken since: a reader holds only one."""
-    held = transaction.first(
-        select(readings)
-        .where(readings.c.reader == reader, in_state(readings, "leased"))
-        .with_for_update()
-    )
-    if held is not None:
-        event = transaction.event("reading.returned", case_id=held.case_id)
-        free = {name: value for name, value in claims.FREE.items() if name != "state"}
-        transaction.move(readings, held, "waiting", event, **free, lease=None)
-
-
 def take_decision_back(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
     """Restore the case to its state before the answer; a new decision supersedes the answer's."""
     live = _live_decision(transaction, case.id)
     if live is not None and live.reading_id == reading.id:
         before = select(decisions.c.label).where(decisions.c.id == live.supersedes)
         label = transaction.value(before)
-        _decide(transaction, case, label, "correction", reading.id, live)
+        _decide(transaction, reading, label, "correction", live)
     state = _state_before(transaction, reading)
     if case.state != state:
         event = transaction.event("case.reopened", case_id=case.id)
@@ -406,7 +383,7 @@ def take_decision_back(transaction: Transaction, case: AnyRow, reading: AnyRow) 
 
 def _state_before(transaction: Transaction, reading: AnyRow) -> str:
     """Return the state of a case before an answer; a case that was only checked stays decided."""
-    why = _why(transaction, reading.root)
+    why = reading_of(transaction, reading.root).why
     if why in ("quality", "golden"):
         return "auto" if why == "quality" else "golden"
     return "disputed" if reading.why == "arbiter" else "waiting"

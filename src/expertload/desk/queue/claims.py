@@ -110,19 +110,14 @@ def claim(transaction: Transaction, reader: int, *, arbiter: bool = False) -> Cl
         Whether the user may settle disputes.
     """
     return_expired(transaction)
-    held = _held(transaction, reader)
-    if held is not None:
-        return claim_of(transaction, held)
-    taken = _take(transaction, reader, arbiter)
-    return None if taken is None else claim_of(transaction, taken)
+    held = held_by(transaction, reader) or _take(transaction, reader, arbiter)
+    return None if held is None else claim_of(transaction, held)
 
 
 def holding(transaction: Transaction, reader: int) -> Claim | None:
     """Return the case that a reader holds, without taking one."""
-    held = _held(transaction, reader)
-    if held is None or held.until <= transaction.now:
-        return None
-    return claim_of(transaction, held)
+    held = held_by(transaction, reader)
+    return claim_of(transaction, held) if held and held.until > transaction.now else None
 
 
 def return_expired(transaction: Transaction) -> int:
@@ -176,7 +171,8 @@ class Held(NamedTuple):
     until: int
 
 
-def _held(transaction: Transaction, reader: int) -> Held | None:
+def held_by(transaction: Transaction, reader: int) -> Held | None:
+    """Return the reading that somebody holds, also if its lease has run out."""
     rows = transaction.rows(_HELD, project=transaction.project.id, reader=reader)
     return Held(*rows[0]) if rows else None
 
@@ -221,13 +217,12 @@ def classes_of(transaction: Transaction) -> tuple[str, ...]:
     """
     if transaction.project.rules.classes:
         return transaction.project.rules.classes
-    documents = transaction.values(
-        select(policies.c.document)
-        .where(transaction.in_project(policies), policies.c.state != "draft")
-        .order_by(policies.c.activated.desc(), policies.c.id.desc())
-        .limit(1)
+    begun = select(policies.c.document).where(
+        transaction.in_project(policies), policies.c.state != "draft"
     )
-    return next((read_policy(document).classes for document in documents), ())
+    latest = begun.order_by(policies.c.activated.desc(), policies.c.id.desc()).limit(1)
+    document = transaction.value(latest)
+    return () if document is None else read_policy(document).classes
 
 
 # ------------------------------------------------------------------ leases
@@ -305,12 +300,17 @@ def hand_back(transaction: Transaction, reader: int, lease: str) -> bool:
     return _give_back(transaction, number, lease, "reading.returned") is not None
 
 
-def skip(transaction: Transaction, reader: int, lease: str, reason: str) -> bool:
-    """Pass a case on to other readers, with a reason; return False if the lease was lost before."""
-    if not reason.strip() or len(reason) > LONGEST_REASON:
+def check_reason(reason: str) -> None:
+    """Refuse a reason that says nothing, is too long, or cannot be stored."""
+    if not reason.strip() or len(reason) > LONGEST_REASON or "\0" in reason:
         raise DeskRefusedError(
             "bad_reason", f"'reason' must have 1 to {LONGEST_REASON} characters."
         )
+
+
+def skip(transaction: Transaction, reader: int, lease: str, reason: str) -> bool:
+    """Pass a case on to other readers, with a reason; return False if the lease was lost before."""
+    check_reason(reason)
     number = own_reading(transaction, reader, lease)
     case = _give_back(transaction, number, lease, "reading.skipped")
     if case is None:

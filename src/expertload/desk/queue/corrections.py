@@ -12,7 +12,7 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from sqlalchemy import Select, or_, select
+from sqlalchemy import Select, func, select
 
 from expertload.desk.intake.receiving import Wanted, find_case, open_readings
 from expertload.desk.queue.answers import (
@@ -20,13 +20,14 @@ from expertload.desk.queue.answers import (
     check_label,
     follow,
     following_readings,
-    given_before,
     locked_case,
     next_step,
+    own_answer,
     reading_of,
+    store_answer,
     take_decision_back,
 )
-from expertload.desk.queue.claims import LONGEST_REASON, WRONG
+from expertload.desk.queue.claims import WRONG, check_reason
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import answers, cases, readings, skips, users
 from expertload.exceptions import DeskRefusedError
@@ -50,9 +51,7 @@ def correct_own(
     label, reason : str
         The right answer, and why the first one was not.
     """
-    given = given_before(transaction, reader, submission)
-    if given is None:
-        raise DeskRefusedError("not_found", "You gave no such answer.")
+    given = own_answer(transaction, reader, submission)
     _correct(transaction, given, label, by=reader, reason=reason)
 
 
@@ -80,35 +79,18 @@ def _current() -> Select[Any]:
 
 
 def _correct(transaction: Transaction, given: AnyRow, label: str, *, by: int, reason: str) -> None:
-    _check_reason(reason)
+    check_reason(reason)
     check_label(transaction, label)
     case = locked_case(transaction, given.case_id)
     reading = reading_of(transaction, given.reading_id)
     _check_can_correct(case, reading, given, label, by)
     event = transaction.event("answer.corrected", case_id=case.id)
-    number = transaction.insert(
-        answers,
-        event,
-        reading_id=reading.id,
-        case_id=case.id,
-        reader=by,
-        label=label,
-        submission=secrets.token_hex(16),
-        standing="correction",
-        given=transaction.now,
-        supersedes=given.id,
-        reason=reason,
-    )
+    told = {"submission": secrets.token_hex(16), "standing": "correction", "reason": reason}
+    corrected = {"supersedes": given.id, **told}
+    number = store_answer(transaction, event, reading, by, label, **corrected)
     transaction.update(readings, reading.id, event, answer_id=number)
     if case.state != "golden":
         _settle_again(transaction, case, reading)
-
-
-def _check_reason(reason: str) -> None:
-    if not reason.strip() or len(reason) > LONGEST_REASON or "\0" in reason:
-        raise DeskRefusedError(
-            "bad_reason", f"'reason' must have 1 to {LONGEST_REASON} characters."
-        )
 
 
 def _check_can_correct(case: AnyRow, reading: AnyRow, given: AnyRow, label: str, by: int) -> None:
@@ -130,10 +112,8 @@ def _check_can_correct(case: AnyRow, reading: AnyRow, given: AnyRow, label: str,
 
 def _settle_again(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
     """Settle a case from the answers of a round, unless a later round is about it."""
-    rounds = select(readings.c.root).where(
-        readings.c.case_id == case.id, readings.c.state != "void"
-    )
-    if transaction.value(rounds.order_by(readings.c.root.desc()).limit(1)) != reading.root:
+    rounds = readings.c.case_id == case.id, readings.c.state != "void"
+    if transaction.value(select(func.max(readings.c.root)).where(*rounds)) != reading.root:
         return
     later = following_readings(transaction, reading)
     if any(row.state == "leased" for row in later):
@@ -158,9 +138,9 @@ def reopen(transaction: Transaction, key: str, *, reason: str) -> None:
 
     Its decision stands until another supersedes it. Its audit, if it has one, stays as it is.
     """
-    _check_reason(reason)
+    check_reason(reason)
     case = find_case(transaction, key)
-    still_open = or_(readings.c.state == "waiting", readings.c.state == "leased")
+    still_open = readings.c.state.in_(("waiting", "leased"))
     waiting = select(readings.c.id).where(readings.c.case_id == case.id, still_open)
     if case.state not in ("auto", "closed", "void") or transaction.first(waiting) is not None:
         raise DeskRefusedError("conflict", "Somebody still has to read this case.")

@@ -10,17 +10,14 @@ killed goes on there after it has started again.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
-import orjson
 from sqlalchemy import select
 
 from expertload.desk.desk import Desk
 from expertload.desk.intake.case import SentCase
-from expertload.desk.intake.receiving import Routed, automatic, route_all
-from expertload.desk.intake.shadows import answer_row, as_json
+from expertload.desk.intake.receiving import Routed, route_all
+from expertload.desk.intake.shadows import answer_row, as_json, as_sent
 from expertload.desk.store.database import AnyRow, Event, Transaction
 from expertload.desk.store.tables import (
     cases,
@@ -72,13 +69,11 @@ def decide_waiting(transaction: Transaction) -> int:
     place = waiting[-1].case_id if len(waiting) == AT_ONCE else None
     transaction.update(policies, policy.id, transaction.event("policy.looked"), caught_up=place)
     rows, sent = stored_cases(transaction, [reading.case_id for reading in waiting])
-    routed = route_all(transaction, sent)
-    decided = 0
-    for reading, row, case, route in zip(waiting, rows, sent, routed, strict=True):
-        if route.is_decided:
-            _decide(transaction, reading, row, case, route)
-            decided += 1
-    return decided
+    each = zip(waiting, rows, sent, route_all(transaction, sent), strict=True)
+    decided = [case for case in each if case[-1].is_decided]
+    for case in decided:
+        _decide(transaction, *case)
+    return len(decided)
 
 
 def stored_cases(
@@ -90,12 +85,12 @@ def stored_cases(
     for shadow in transaction.all(select(shadows).where(shadows.c.case_id.in_(numbers))):
         if shadow.probabilities is not None:
             answers = beside.setdefault(shadow.case_id, {})
-            answers[shadow.model] = _as_sent(shadow.probabilities)
+            answers[shadow.model] = as_sent(shadow.probabilities)
     return rows, [
         SentCase(
             key=row.key,
             digest=row.digest,
-            probabilities=None if row.probabilities is None else _as_sent(row.probabilities),
+            probabilities=None if row.probabilities is None else as_sent(row.probabilities),
             confidence=row.confidence,
             label=row.predicted,
             group=row.group_name,
@@ -107,44 +102,23 @@ def stored_cases(
     ]
 
 
-def _as_sent(stored: bytes | str) -> dict[str, float]:
-    """Return stored probabilities; JSON has no NaN, so one that was sent as NaN is null."""
-    found = orjson.loads(stored)
-    return {name: math.nan if value is None else value for name, value in found.items()}
-
-
 def _decide(
     transaction: Transaction, reading: AnyRow, row: AnyRow, sent: SentCase, routed: Routed
 ) -> None:
-    case, decider, route = routed
-    if decider is None:
-        return
     event = transaction.event("case.decided_anew", case_id=row.id)
-    rate, least = decider.rates(transaction.project, route)
-    is_audited = row.draw < rate
-    if case.model != row.model:
-        _swap_answers(transaction, event, row, sent, case)
-    values: dict[str, Any] = {
-        "predicted": route.predicted,
-        "confidence": route.confidence,
-        "accepted": True,
-        "policy_id": decider.id,
-        "rate": rate,
-        "least": least,
-        "twice": transaction.project.rules.audit_second_share,
-        "audit": "open" if is_audited else None,
-    }
+    if routed.case.model != row.model:
+        _swap_answers(transaction, event, row, sent, routed.case)
+    values = routed.columns(transaction.project, row.draw)
     transaction.move(cases, row, "auto", event, **values)
-    made = max(transaction.now, decider.since)
-    transaction.insert(decisions, event, **automatic(row.id, "anew", route, decider.id, made))
-    if is_audited:
+    transaction.insert(decisions, event, **routed.decision(row.id, "anew", transaction.now))
+    if values["audit"]:
         transaction.update(readings, reading.id, event, why="quality")
         # Its audits are no longer in the order in which they were counted.
-        monitor = transaction.value(select(monitors.c.id).filter_by(policy_id=decider.id))
+        monitor = transaction.value(select(monitors.c.id).filter_by(policy_id=values["policy_id"]))
         transaction.update(monitors, monitor, event, memory="{}")
     else:
         transaction.move(readings, reading, "void", event, finished=transaction.now)
-    payload = {"key": row.key, "label": route.predicted, "corrects": False}
+    payload = {"key": row.key, "label": routed.route.predicted, "corrects": False}
     announce(transaction, "case.decided", payload, case_id=row.id)
 
 

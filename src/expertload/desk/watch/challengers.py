@@ -20,13 +20,13 @@ from sqlalchemy import func, select
 
 from expertload import __version__
 from expertload.desk.intake.receiving import answer_by
-from expertload.desk.intake.routing import RoutingPolicy, read_policy
+from expertload.desk.intake.routing import read_policy
 from expertload.desk.intake.sampling import is_set_apart
 from expertload.desk.intake.shadows import PILOT
 from expertload.desk.queue.claims import classes_of
 from expertload.desk.store.database import AnyRow, Transaction
-from expertload.desk.store.tables import monitors, policies, shadows
-from expertload.desk.watch.anew import stored_cases
+from expertload.desk.store.tables import monitors, policies
+from expertload.desk.watch.anew import AT_ONCE, stored_cases
 from expertload.desk.watch.policies import (
     activate,
     active_policy,
@@ -99,9 +99,10 @@ class Challenger(NamedTuple):
         """Return the state as plain values, for JSON."""
         nothing = {"may_switch": False, "threshold": None, "load_now": None, "load_then": None}
         evidence = nothing if self.monitor is None else self.monitor.to_dict()
+        evidence.pop("model_name", None)
         return {
             "model": self.model,
-            **{name: value for name, value in evidence.items() if name != "model_name"},
+            **evidence,
             "answers": self.n_answers,
             "missing": self.n_missing,
             "last": self.last / 1e6,
@@ -114,18 +115,13 @@ class Challenger(NamedTuple):
 def challengers_of(transaction: Transaction) -> list[Challenger]:
     """Return every model in shadow, and those that decide since they were one."""
     names = transaction.rows(_MODELS, project=transaction.project.id)
-    found = [challenger_of(transaction, model, newest) for model, newest in names]
+    found = [_challenger(transaction, model) for (model,) in names]
     return [each for each in found if each is not None]
 
 
 def find_challenger(transaction: Transaction, model: str) -> Challenger:
     """Return one model in shadow."""
-    newest = transaction.value(
-        select(func.max(shadows.c.id)).where(
-            transaction.in_project(shadows), shadows.c.model == model
-        )
-    )
-    found = None if newest is None else challenger_of(transaction, model, newest)
+    found = _challenger(transaction, model)
     if found is None:
         raise DeskRefusedError(
             "not_found",
@@ -135,22 +131,20 @@ def find_challenger(transaction: Transaction, model: str) -> Challenger:
     return found
 
 
-def challenger_of(transaction: Transaction, model: str, newest: int) -> Challenger | None:
-    """Return a model in shadow by its name and its newest answer; None for today's own model."""
+def _challenger(transaction: Transaction, model: str) -> Challenger | None:
+    """Return a model in shadow; None if there is no answer of it, or if it is today's own model."""
     active, trial = active_policy(transaction), trial_policy(transaction)
     mine = [p for p in (trial, active) if p is not None and read_policy(p.document).model == model]
-    if mine and mine[0].source != "challenger":
-        return None
-    last = transaction.connection.execute(select(shadows).where(shadows.c.id == newest)).one()
-    restart = transaction.rows(
-        _RESTART, project=transaction.project.id, model=model, classes=last.classes
-    )[0][0]
-    found = {"project": transaction.project.id, "model": model, "after": restart or 0}
-    ((n_answers,),) = transaction.rows(_COUNT, **found)
-    pilot = transaction.rows(_PILOT, **found, n=PILOT)
     policy = mine[0] if mine else None
+    found: dict[str, Any] = {"project": transaction.project.id, "model": model}
+    newest = transaction.rows(_NEWEST, **found)
+    if not newest or (policy is not None and policy.source != "challenger"):
+        return None
+    ((classes, last, _),) = newest
+    ((n_answers, restart),) = transaction.rows(_SINCE, **found, classes=classes)
+    pilot = transaction.rows(_PILOT, **found, after=restart, n=PILOT)
     if len(pilot) < PILOT:
-        return Challenger(model, n_answers, 0, last.received, None, policy)
+        return Challenger(model, n_answers, 0, last, None, policy)
     target, level = _promise(transaction)
     monitor = ChallengerMonitor.from_confidences(
         [confidence or 0.0 for _, _, confidence in pilot],
@@ -158,15 +152,28 @@ def challenger_of(transaction: Transaction, model: str, newest: int) -> Challeng
         confidence_level=level,
         model_name=model,
     )
-    since = last_alarm(transaction)
-    found |= {"after": pilot[-1][0], "since": since}
-    rows = [Seen(*row) for row in transaction.rows(_ANSWERED, **found)]
-    found["after"] = pilot[-1][1]
-    missing = [Seen(*row) for row in transaction.rows(_MISSING, **found)]
-    if policy is not None and policy is active:
-        missing = []  # it answers these itself
-    n_missing = _count(transaction, monitor, rows, missing, active)
-    return Challenger(model, n_answers, n_missing, last.received, monitor, policy)
+    found["since"] = last_alarm(transaction)
+    (after, case, _) = pilot[-1]
+    rows = [Seen(*row) for row in transaction.rows(_ANSWERED, **found, after=after)]
+    missing = []
+    if policy is None or policy is not active:  # otherwise, it answers these itself
+        # Without an answer they make no bet; they come last, and count for the load only.
+        later = transaction.rows(_MISSING, **found, after=case)
+        missing = [Seen(*row)._replace(least=0.0) for row in later]
+    now = _accepted_now(transaction, [*rows, *missing], active)
+    rows, missing = (_untaught(transaction, now, each) for each in (rows, missing))
+    count_cases(monitor, [*rows, *missing], [now[row.id] for row in (*rows, *missing)])
+    return Challenger(model, n_answers, len(missing), last, monitor, policy)
+
+
+def _untaught(transaction: Transaction, now: dict[int, bool], rows: list[Seen]) -> list[Seen]:
+    """Return the cases that today's policy can judge, and that cannot have taught the model.
+
+    An earlier case of a patient who is not set apart may have taught it. A case without a patient
+    cannot have: the model answered before an expert did.
+    """
+    known = [row for row in rows if row.id in now]
+    return [row for row in known if row.cluster is None or is_set_apart(transaction.project, row)]
 
 
 def _promise(transaction: Transaction) -> tuple[float, float]:
@@ -210,11 +217,17 @@ class Seen(NamedTuple):
         """
         return self.least > 0 and (not self.accepted or self.draw < self.rate)
 
+    @property
+    def unit(self) -> str:
+        """What cases depend on together; without a cluster, a case is its own."""
+        return f"k:{self.key}" if self.cluster is None else f"c:{self.cluster}"
+
 
 # A case that was voided after somebody had answered it counts as wrong; golden cases are not real.
+# What a settled audit found stays, also if a manager has opened the case again.
 CASE = """
     c.id, c.key, c.cluster, c.policy_id, c.accepted, c.draw, c.rate, coalesce(c.least, c.rate),
-    CASE WHEN c.state = 'closed' THEN live.label WHEN c.audit = 'right' THEN c.predicted
+    CASE WHEN c.audit = 'right' THEN c.predicted WHEN c.state = 'closed' THEN live.label
          WHEN c.state = 'void' THEN '' END
 """
 LIVE = """
@@ -227,11 +240,12 @@ USABLE = """
 """
 _OF_MODEL = "FROM shadows AS s WHERE s.project_id = :project AND s.model = :model"
 _MODELS = (
-    "SELECT model, max(id) FROM shadows WHERE project_id = :project AND model <> '' "
-    "GROUP BY model ORDER BY model"
+    "SELECT DISTINCT model FROM shadows WHERE project_id = :project AND model <> '' ORDER BY model"
 )
-_RESTART = f"SELECT max(s.id) {_OF_MODEL} AND s.classes <> :classes"
-_COUNT = f"SELECT count(*) {_OF_MODEL} AND s.id > :after"
+_NEWEST = f"SELECT s.classes, s.received, s.probabilities {_OF_MODEL} ORDER BY s.id DESC LIMIT 1"
+# Since the model has its present classes: how many answers, and the last one before them.
+_BEFORE = f"SELECT coalesce(max(s.id), 0) {_OF_MODEL} AND s.classes <> :classes"
+_SINCE = f"SELECT count(*), ({_BEFORE}) {_OF_MODEL} AND s.id > ({_BEFORE})"
 _PILOT = (
     f"SELECT s.id, s.case_id, s.confidence {_OF_MODEL} AND s.id > :after ORDER BY s.id LIMIT :n"
 )
@@ -252,7 +266,7 @@ _MISSING = f"""
 def count_cases(
     monitor: ChallengerMonitor, rows: list[Seen], accepted_now: list[bool] | bool
 ) -> None:
-    """Count cases in their order; without a cluster, a case is its own."""
+    """Count cases in their order."""
     if not rows:
         return
     read = np.array([row.is_read for row in rows])
@@ -270,30 +284,8 @@ def count_cases(
         inclusion_probability=np.where(read, inclusion, 0.5),
         least_inclusion_probability=np.where(read, least, 0.5),
         is_read=read,
-        clusters=[f"k:{r.key}" if r.cluster is None else f"c:{r.cluster}" for r in rows],
+        clusters=[row.unit for row in rows],
     )
-
-
-def _count(
-    transaction: Transaction,
-    monitor: ChallengerMonitor,
-    rows: list[Seen],
-    missing: list[Seen],
-    active: AnyRow | None,
-) -> int:
-    """Count the cases of which it is known what today's policy does; return how many it missed."""
-    now = _accepted_now(transaction, [*rows, *missing], active)
-    # An earlier case of a patient who is not set apart may have taught the model. A case without a
-    # patient cannot have: the model answered before an expert did.
-    project = transaction.project
-    for each in (rows, missing):
-        each[:] = [row for row in each if row.cluster is None or is_set_apart(project, row)]
-    known = [row for row in rows if row.id in now]
-    count_cases(monitor, known, [now[row.id] for row in known])
-    # Those without an answer make no bet; they come last, and count for the load only.
-    unread = [row._replace(accepted=True, draw=1.0) for row in missing if row.id in now]
-    count_cases(monitor, unread, [now[row.id] for row in unread])
-    return len(unread)
 
 
 def _accepted_now(
@@ -302,23 +294,19 @@ def _accepted_now(
     """Return whether today's policy decides each case; cases it cannot judge are left out."""
     if active is None:
         return {row.id: False for row in rows}
+    policy, before = read_policy(active.document), all_policies(transaction)
     known = {row.id: bool(row.accepted) for row in rows if row.policy == active.id}
-    policy = read_policy(active.document)
-    others = [row.id for row in rows if row.id not in known and _is_alike(transaction, row, policy)]
-    stored, sent = stored_cases(transaction, others)
-    routes = policy.route([answer_by(policy.model, case) for case in sent]) if sent else []
-    for row, route in zip(stored, routes, strict=True):
-        if route.cause not in ("unknown_model", "model_not_named"):
-            known[row.id] = route.accepted
+    # If today's model has no name, an answer under a policy for a named one is of another model.
+    named = {each.id for each in before if read_policy(each.document).model is not None}
+    alien = named if policy.model is None else set()
+    others = [row.id for row in rows if row.id not in known and row.policy not in alien]
+    for first in range(0, len(others), AT_ONCE):
+        stored, sent = stored_cases(transaction, others[first : first + AT_ONCE])
+        routes = policy.route([answer_by(policy.model, case) for case in sent])
+        for row, route in zip(stored, routes, strict=True):
+            if route.cause not in ("unknown_model", "model_not_named"):
+                known[row.id] = route.accepted
     return known
-
-
-def _is_alike(transaction: Transaction, row: Seen, policy: RoutingPolicy) -> bool:
-    """Whether the answer stored with a case can be of today's model, if that has no name."""
-    if policy.model is not None or row.policy is None:
-        return True
-    document = transaction.value(select(policies.c.document).where(policies.c.id == row.policy))
-    return read_policy(document).model is None
 
 
 # ------------------------------------------------------------------ taking over
@@ -353,14 +341,12 @@ def adopt(
         else:
             begin(transaction, number, "trial", share=share)
         return number
+    state = "active" if share == 1 else "trial"
     if share == 1:
         replace_active(transaction, policy.id)
     event = transaction.event("policy.shared")
     values = {"share": None if share == 1 else share, "caught_up": 0}
-    if share == 1:
-        transaction.move(policies, policy, "active", event, **values)
-    else:
-        transaction.update(policies, policy.id, event, **values)
+    transaction.move(policies, policy, state, event, **values)
     return int(policy.id)
 
 
@@ -397,9 +383,6 @@ def _go_back(transaction: Transaction, challenger: Challenger) -> int | None:
     policy = challenger.policy
     if policy is None:
         return None
-    if policy.state == "trial":
-        withdraw(transaction, policy.id, reason="taken back")
-        return None
     before = transaction.first(
         select(policies)
         .join(monitors, monitors.c.policy_id == policies.c.id)
@@ -409,7 +392,7 @@ def _go_back(transaction: Transaction, challenger: Challenger) -> int | None:
             monitors.c.alarmed.is_(None),
         )
     )
-    if before is None:
+    if before is None:  # on trial, it has replaced none
         withdraw(transaction, policy.id, reason="taken back")
         return None
     number = add_policy(transaction, before.document, source="restored")
@@ -419,12 +402,8 @@ def _go_back(transaction: Transaction, challenger: Challenger) -> int | None:
 
 def _document(transaction: Transaction, challenger: Challenger) -> str:
     """Return the policy that the evidence certifies."""
-    written = transaction.value(
-        select(shadows.c.probabilities)
-        .where(transaction.in_project(shadows), shadows.c.model == challenger.model)
-        .order_by(shadows.c.id.desc())
-        .limit(1)
-    )
+    found = {"project": transaction.project.id, "model": challenger.model}
+    ((_, _, written),) = transaction.rows(_NEWEST, **found)
     if challenger.monitor is None or written is None:
         raise DeskRefusedError("not_shown", challenger.summary(), "send more of its answers.")
     names, known = {*orjson.loads(written)}, classes_of(transaction)

@@ -16,13 +16,14 @@ import numpy as np
 from sqlalchemy import select
 
 from expertload.calibrators import TemperatureScaling
-from expertload.desk.intake.routing import read_policy
+from expertload.desk.intake.routing import flaw_of, read_policy
+from expertload.desk.intake.shadows import as_sent
 from expertload.desk.queue.claims import classes_of
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import projects
 from expertload.desk.watch.policies import find_policy
-from expertload.desk.watch.quality import blind_labels
 from expertload.desk.watch.readers import known_readings
+from expertload.desk.watch.recertify import blind_labels
 from expertload.exceptions import DeskRefusedError
 from expertload.team import Combiner
 from expertload.team.combine import FEWEST_ANSWERS, confusion_matrix
@@ -91,12 +92,9 @@ def is_doubtful(transaction: Transaction, case: AnyRow, answer: str) -> bool:
     combiner = combiner_of(transaction)
     if combiner is None or case.probabilities is None or case.policy_id is None:
         return False
-    probabilities = json.loads(case.probabilities)
-    if answer not in combiner.labels_ or {*combiner.labels_} != probabilities.keys():
+    given = as_sent(case.probabilities)
+    if answer not in combiner.labels_ or {*combiner.labels_} != given.keys() or flaw_of(given):
         return False
-    row = [probabilities[name] for name in combiner.labels_]
-    if not all(isinstance(p, float | int) and 0 <= p <= 1 for p in row) or abs(sum(row) - 1) > 1e-3:
-        return False
-    (combined,) = combiner.transform([row], [answer])
+    (combined,) = combiner.transform([[given[name] for name in combiner.labels_]], [answer])
     promised = read_policy(find_policy(transaction, case.policy_id).document).point.target_accuracy
     return bool(combined[combiner.labels_.index(answer)] < promised)

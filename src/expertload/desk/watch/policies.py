@@ -68,7 +68,10 @@ def begin(
 ) -> Event:
     """Let a draft decide: all cases, or on trial a share; it will look at waiting cases too."""
     policy = find_policy(transaction, number)
-    _check_can_be_watched(policy)
+    try:  # refuse a promise that audits of automatic decisions could never refute
+        AccuracyMonitor.from_policy(read_policy(policy.document).point)
+    except Exception as error:
+        raise DeskRefusedError("cannot_be_watched", str(error)) from error
     event = transaction.event("policy.activated")
     started = {"activated": transaction.now, "share": share, "caught_up": 0}
     transaction.move(policies, policy, state, event, **started)
@@ -111,24 +114,17 @@ def find_policy(transaction: Transaction, number: int) -> AnyRow:
 
 def active_policy(transaction: Transaction) -> AnyRow | None:
     """Return the active policy's row, if there is one."""
-    return transaction.first(
-        select(policies).where(transaction.in_project(policies), in_state(policies, "active"))
-    )
+    return _policy_in(transaction, "active")
 
 
 def trial_policy(transaction: Transaction) -> AnyRow | None:
     """Return the row of the policy that decides a share of the cases, if there is one."""
-    return transaction.first(
-        select(policies).where(transaction.in_project(policies), in_state(policies, "trial"))
-    )
+    return _policy_in(transaction, "trial")
 
 
-def _check_can_be_watched(policy: AnyRow) -> None:
-    """Refuse a policy whose promise audits of automatic decisions could never refute."""
-    try:
-        AccuracyMonitor.from_policy(read_policy(policy.document).point)
-    except Exception as error:
-        raise DeskRefusedError("cannot_be_watched", str(error)) from error
+def _policy_in(transaction: Transaction, state: str) -> AnyRow | None:
+    chosen = transaction.in_project(policies), in_state(policies, state)
+    return transaction.first(select(policies).where(*chosen))
 
 
 # ------------------------------------------------------------------ looking back
@@ -169,7 +165,7 @@ def look_back(transaction: Transaction, policy: int, *, since: int = 0, share: f
         .order_by(cases.c.received, cases.c.id)
         .limit(MOST_AT_ONCE)
     )
-    return _reopen(transaction, list(chosen))
+    return _reopen(transaction, chosen)
 
 
 def _reopen(transaction: Transaction, numbers: list[int]) -> int:
@@ -199,14 +195,13 @@ _REOPEN = (
 _READING = (
     "SELECT case_id FROM readings WHERE state IN ('waiting', 'leased') AND case_id IN :numbers"
 )
+_STILL_OPEN = readings.c.state.in_(("waiting", "leased"))
 
 
 def _open_readings(transaction: Transaction, case: int) -> list[AnyRow]:
     """Return the open readings of a case; nobody can take them before this transaction ends."""
-    still_open = readings.c.state.in_(("waiting", "leased"))
-    return transaction.all(
-        select(readings).where(readings.c.case_id == case, still_open).with_for_update()
-    )
+    its = select(readings).where(readings.c.case_id == case, _STILL_OPEN)
+    return transaction.all(its.with_for_update())
 
 
 def void_case(transaction: Transaction, key: str, *, reason: str) -> None:
@@ -234,9 +229,7 @@ def void_case(transaction: Transaction, key: str, *, reason: str) -> None:
 # ------------------------------------------------------------------ erasing
 
 ERASED = b"Erased."
-_IS_OPEN = exists().where(
-    readings.c.case_id == cases.c.id, readings.c.state.in_(("waiting", "leased"))
-)
+_IS_OPEN = exists().where(readings.c.case_id == cases.c.id, _STILL_OPEN)
 
 
 def erase(transaction: Transaction, key: str) -> bool:

@@ -1,17 +1,9 @@
-"""Checks the promise with blind labels, and certifies new policies from them.
+"""Checks the promise with blind labels, and acts if audits refute it.
 
 Every settled audit updates the evidence, in the same transaction. Audits are counted in the order
 in which their cases were decided. An open audit counts as right for the alarm and as wrong for the
 bound, so nothing depends on how long readings take. Audits before the first open one do not change
 any more. The capital after them is stored, so that an answer costs the same after a million others.
-
-To certify a new policy, all labels must have been drawn with the same probability. Delegated cases
-have labels because the model was unsure of them, so certifying on all labels would mean certifying
-on hard cases. But a case whose draw u is below q, the smallest rate of a period, was labelled
-whatever the policy decided. These cases are a fair sample of all that came in. Those of them that
-are set apart certify (`is_set_apart`), because the others may have taught the model. Cases counted
-by a monitor that raised the alarm are left out: using them after the alarm would mean selecting
-cases by their labels.
 """
 
 from __future__ import annotations
@@ -19,15 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from sqlalchemy import Column, ColumnElement, Select, case, exists, func, literal, select
+from sqlalchemy import func, select
 
 from expertload.desk.intake.routing import read_policy
-from expertload.desk.intake.sampling import is_set_apart
 from expertload.desk.store.database import AnyRow, Transaction
-from expertload.desk.store.tables import answers, cases, decisions, monitors, projects
+from expertload.desk.store.tables import cases, monitors, projects
 from expertload.desk.trail.webhooks import announce
 from expertload.desk.watch.policies import find_policy, withdraw
 from expertload.monitoring import Capital, accuracy_bets, accuracy_lower_bound, advance, start
@@ -38,36 +29,25 @@ from expertload.monitoring.planning import DOUBTFUL_SHARE
 SETTLED_AFTER = 3_600_000_000
 _AUDIT = [
     cases.c[name]
-    for name in (
-        "id",
-        "audit",
-        "received",
-        "cluster",
-        "predicted",
-        "rate",
-        "least",
-        "twice",
-        "weight",
-    )
+    for name in ("id", "audit", "received", "cluster", "rate", "least", "twice", "weight")
 ]
 KNOWN_AFTER = 100  # decisions that show which are the least confident ones
 # Odds of five to one against the promise: no alarm, but a reason to read more.
 WARNING_EVIDENCE = 5.0
 MOST_EVIDENCE = 1e300  # JSON has no infinity
-NO_CLASS = ""  # a label that no model gives
 
 
 @dataclass
-class _Capital:
-    """The betting capital after the last audit that does not change any more."""
+class _Counted:
+    """What the audits that do not change any more come to."""
 
-    after: int = 0
+    after: int = 0  # the last of them
     count: int = 0
     errors: int = 0
     peak: float = 0.0
     stakes: list[float] = field(default_factory=list)
-    weight: float | None = None  # as `count` and `errors`, weighted; None before there were weights
-    weighted_errors: float | None = None
+    weight: float = 0.0
+    weighted_errors: float = 0.0
 
 
 def audit_weight(audited: Any, whys: Sequence[str]) -> float:
@@ -121,58 +101,55 @@ def recount(transaction: Transaction, policy_id: int, *, changed: int | None = N
 def _values(
     transaction: Transaction, policy: AnyRow, monitor: AnyRow, changed: int | None
 ) -> dict[str, Any]:
+    """Return the columns of a monitor, counted on from what it remembers."""
     target = read_policy(policy.document).point.target_accuracy
-    kept = _Capital(**json.loads(monitor.memory))
-    if changed is not None and changed <= kept.after:
-        # an audit that was stored as settled: count from the beginning
-        kept = _Capital()
-    sums = (kept.weight or 0.0, kept.weighted_errors or 0.0)
-    if kept.weight is None:  # every audit counted 1
-        sums = (float(kept.count), float(kept.errors))
+    alpha, bets = transaction.project.rules.alarm_level, accuracy_bets(target)
+    kept = _remembered(monitor, changed)
     rows = _later_audits(transaction, policy.id, kept.after)
-    bets = accuracy_bets(target)
-    capital = Capital(kept.count, np.array(kept.stakes)) if kept.count else start(bets)
+    is_open = np.array([row.audit == "open" for row in rows], dtype=bool)
     errors = np.array([row.audit == "wrong" for row in rows], dtype=np.float64)
     weights = np.array([weight_of(row) for row in rows])
-    settled = _n_settled(rows, transaction.now)
-    parts = slice(None, settled), slice(settled, None)
-    capital, before = advance(capital, errors[parts[0]], weights[parts[0]], bets=bets, blocks=None)
-    memory = _Capital(
-        after=rows[settled - 1].id if settled else kept.after,
-        count=int(capital.n_audits),
-        errors=kept.errors + int(errors[:settled].sum()),
+    n = _n_settled(rows, transaction.now)
+    capital = Capital(kept.count, np.array(kept.stakes)) if kept.count else start(bets)
+    settled, before = advance(capital, errors[:n], weights[:n], bets=bets, blocks=None)
+    final, path = advance(settled, errors[n:], weights[n:], bets=bets, blocks=None)
+    memory = _Counted(
+        after=rows[n - 1].id if n else kept.after,
+        count=int(settled.n_audits),
+        errors=kept.errors + int(errors[:n].sum()),
         peak=max([kept.peak, *before.tolist()]),
-        stakes=[float(stake) for stake in capital.stakes],
-        weight=sums[0] + float(weights[:settled].sum()),
-        weighted_errors=sums[1] + float((weights * errors)[:settled].sum()),
+        stakes=settled.stakes.tolist(),
+        weight=kept.weight + float(weights[:n].sum()),
+        weighted_errors=kept.weighted_errors + float((weights * errors)[:n].sum()),
     )
-    final, path = advance(capital, errors[parts[1]], weights[parts[1]], bets=bets, blocks=None)
-    is_open = np.array([row.audit == "open" for row in rows], dtype=bool)
-    wrong, n_open = kept.errors + int(errors.sum()), int(is_open.sum())
-    counted = sums[0] + float(weights[~is_open].sum())
-    counted_errors = sums[1] + float((weights * errors).sum())
-    alpha = transaction.project.rules.alarm_level
-    total = int(final.n_audits)
+    counted = kept.weight + float(weights[~is_open].sum())
+    counted_errors = kept.weighted_errors + float((weights * errors).sum())
     unknown = float(weights[is_open].sum())
-    bound = accuracy_lower_bound(
-        [counted_errors + unknown], [counted + unknown], confidence_level=1 - alpha
-    )
+    sums = [counted_errors + unknown], [counted + unknown]
+    bound = float(accuracy_lower_bound(*sums, confidence_level=1 - alpha)[0])
     refuted = monitor.state == "refuted" or max([memory.peak, *path.tolist()]) >= 1 / alpha
-    confirmed = total > 0 and float(bound[0]) >= target
+    confirmed = final.n_audits > 0 and bound >= target
+    known = monitor.doubtful
     return {
         "state": "refuted" if refuted else "confirmed" if confirmed else "not refuted",
         "evidence": min(float(final.evidence), MOST_EVIDENCE),
-        "audited": total,
-        "errors": wrong,
-        "open": n_open,
-        "bound": float(bound[0]),
+        "audited": int(final.n_audits),
+        "errors": kept.errors + int(errors.sum()),
+        "open": int(is_open.sum()),
+        "bound": bound,
         "counted": counted,
         "counted_errors": counted_errors,
-        "doubtful": _doubtful(transaction, policy.id)
-        if monitor.doubtful is None
-        else (monitor.doubtful),
+        "doubtful": _doubtful(transaction, policy.id) if known is None else known,
         "memory": json.dumps(asdict(memory)),
     }
+
+
+def _remembered(monitor: AnyRow, changed: int | None) -> _Counted:
+    """Return what a monitor has counted; nothing if that has changed, or has no weights yet."""
+    memory = json.loads(monitor.memory)
+    if memory.get("weight") is None or (changed is not None and changed <= memory["after"]):
+        return _Counted()
+    return _Counted(**memory)
 
 
 def weight_of(row: AnyRow) -> float:
@@ -245,129 +222,3 @@ def _warn(transaction: Transaction, policy: AnyRow) -> None:
     event = transaction.event("monitor.warning")
     transaction.update(projects, transaction.project.id, event, sampling_rate=raised)
     announce(transaction, "monitor.warning", {"policy": policy.id, "sampling_rate": raised})
-
-
-# ------------------------------------------------------------------ certifying anew
-
-
-@dataclass(frozen=True, kw_only=True)
-class BlindLabels:
-    """Cases to certify on.
-
-    Attributes
-    ----------
-    keys, labels : list of str
-        The cases, and the experts' final answers.
-    probabilities : list of dict
-        The model's probability for each class, by the name of the class.
-    clusters : list of str, or None
-        The cluster of each case; a case without one is its own. None if no case has one.
-    rate : float
-        The probability of being labelled, the same for every case.
-    n_open : int
-        Cases of the sample that still wait for a reading. Certifying needs 0.
-    """
-
-    keys: list[str]
-    labels: list[str]
-    probabilities: list[dict[str, float]]
-    clusters: list[str] | None
-    rate: float
-    n_open: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class SampleSize:
-    """How many blind labels there are: as in `BlindLabels`, but only counted."""
-
-    n_labels: int
-    n_open: int
-    rate: float
-
-
-def blind_labels(
-    transaction: Transaction, *, since: int = 0, until: int | None = None, model: str | None = None
-) -> BlindLabels:
-    """Return what is set apart of the fair sample of a period."""
-    fair = _fair_sample(transaction, since, until, model)
-    rows = fair.rows(transaction, cases.c.id, cases.c.probabilities)
-    settled = [row for row in rows if row.label is not None]
-    has_clusters = any(row.cluster is not None for row in settled)
-    own = (f"c:{row.cluster}" if row.cluster is not None else f"k:{row.key}" for row in settled)
-    return BlindLabels(
-        keys=[row.key for row in settled],
-        labels=[str(row.label) for row in settled],
-        probabilities=[json.loads(row.probabilities) for row in settled],
-        clusters=list(own) if has_clusters else None,
-        rate=fair.rate,
-        n_open=len(rows) - len(settled),
-    )
-
-
-def blind_sample_size(transaction: Transaction) -> SampleSize:
-    """Return how much of the fair sample is set apart, over the whole time of the desk."""
-    fair = _fair_sample(transaction, 0, None, None)
-    labels = [row.label for row in fair.rows(transaction)]
-    n_open = labels.count(None)
-    return SampleSize(n_labels=len(labels) - n_open, n_open=n_open, rate=fair.rate)
-
-
-class _FairSample(NamedTuple):
-    """The cases of a period that were labelled with the same probability.
-
-    Attributes
-    ----------
-    conditions : tuple
-        Which cases are of the period and may be used.
-    rate : float
-        The probability of being labelled.
-    """
-
-    conditions: tuple[ColumnElement[bool], ...]
-    rate: float
-
-    def rows(self, transaction: Transaction, *columns: Column[Any]) -> list[AnyRow]:
-        """Return those of the cases that are set apart, with their labels, in order."""
-        drawn = (cases.c.key, cases.c.cluster, cases.c.draw, cases.c.rate)
-        found = transaction.all(self._select(*columns, *drawn).order_by(cases.c.id))
-        return [row for row in found if is_set_apart(transaction.project, row)]
-
-    def _select(self, *columns: Column[Any]) -> Select[*tuple[Any, ...]]:
-        """Return the query for all cases; the label is the experts' final answer, if any."""
-        live, later = decisions.alias("live"), decisions.alias("later")
-        is_live = ~exists().where(later.c.supersedes == live.c.id)
-        label = case(
-            (cases.c.audit == "right", cases.c.predicted),
-            (cases.c.state == "void", literal(NO_CLASS)),
-            else_=live.c.label,
-        )
-        return (
-            select(*columns, case((_SETTLED, label)).label("label"))
-            .select_from(cases.outerjoin(live, (live.c.case_id == cases.c.id) & is_live))
-            .where(*self.conditions, cases.c.draw < self.rate)
-        )
-
-
-_SETTLED = (cases.c.audit == "right") | cases.c.state.in_(("closed", "void"))
-# A case that was voided after somebody had answered it stays in the sample, and counts as wrong.
-_NEVER_ANSWERED = ~exists().where(answers.c.case_id == cases.c.id)
-
-
-def _fair_sample(
-    transaction: Transaction, since: int, until: int | None, model: str | None
-) -> _FairSample:
-    """Return the fair sample of a period, without cases of policies that ended in an alarm."""
-    alarmed = select(monitors.c.policy_id).where(monitors.c.alarmed.is_not(None))
-    conditions = [
-        transaction.in_project(cases),
-        cases.c.received >= since,
-        cases.c.probabilities.is_not(None),
-        (cases.c.state != "void") | ~_NEVER_ANSWERED,
-        cases.c.policy_id.is_(None) | cases.c.policy_id.not_in(alarmed),
-    ]
-    if until is not None:
-        conditions.append(cases.c.received < until)
-    if model is not None:
-        conditions.append(cases.c.model == model)
-    rate = transaction.connection.execute(select(func.min(cases.c.rate)).where(*conditions))
-    return _FairSample(tuple(conditions), rate.scalar() or 0.0)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import text
 
 from expertload.desk.store.database import SECOND, Transaction
+from expertload.desk.watch.challengers import LIVE
 from expertload.monitoring import accuracy_lower_bound
 from expertload.team import Reader, Readings
 
@@ -21,19 +22,18 @@ FEWEST_READINGS = 10
 # One equally good reader in so many would be named too.
 NAMED_AT = 20.0
 PACE_DAYS = 30
+LEVEL = 0.05  # of the interval of the whole desk's accuracy
 
 # The reader's own answer: what a manager corrected says nothing about the manager.
-_KNOWN = text("""
+_KNOWN = text(f"""
     SELECT c.key, u.name, r.why, a.label,
-      CASE WHEN c.state = 'golden' THEN c.truth ELSE d.label END AS truth
+      CASE WHEN c.state = 'golden' THEN c.truth ELSE live.label END AS truth
     FROM readings AS r
     JOIN cases AS c ON c.id = r.case_id
     JOIN answers AS a ON a.id = (
       SELECT max(own.id) FROM answers AS own WHERE own.reading_id = r.id
         AND own.reader = r.reader AND own.standing <> 'late')
-    JOIN users AS u ON u.id = r.reader
-    LEFT JOIN decisions AS d ON d.case_id = c.id
-      AND NOT EXISTS (SELECT 1 FROM decisions AS later WHERE later.supersedes = d.id)
+    JOIN users AS u ON u.id = r.reader {LIVE}
     WHERE r.project_id = :project AND r.state = 'done' AND (
       (r.why = 'golden' AND c.state = 'golden')
       OR (r.why IN ('delegated', 'second') AND c.state = 'closed' AND NOT c.accepted
@@ -53,15 +53,13 @@ _PACE = text("""
 
 
 # Delegated cases that were drawn for a second reading: both answers, and the decision.
-_PAIRS = text("""
-    SELECT a.label AS one, b.label AS other, d.label AS truth, c.state
+_PAIRS = text(f"""
+    SELECT a.label AS one, b.label AS other, live.label AS truth, c.state
     FROM readings AS r
     JOIN readings AS first ON first.id = r.root
     JOIN cases AS c ON c.id = r.case_id
     JOIN answers AS a ON a.id = first.answer_id
-    JOIN answers AS b ON b.id = r.answer_id
-    LEFT JOIN decisions AS d ON d.case_id = c.id
-      AND NOT EXISTS (SELECT 1 FROM decisions AS later WHERE later.supersedes = d.id)
+    JOIN answers AS b ON b.id = r.answer_id {LIVE}
     WHERE r.project_id = :project AND r.why = 'second' AND first.why = 'delegated'
     ORDER BY r.id DESC LIMIT :most
 """)
@@ -79,13 +77,11 @@ class SecondReadings(NamedTuple):
 
 def second_readings(transaction: Transaction) -> SecondReadings:
     """Count the latest cases that two people read because they were drawn for it."""
-    values = {"project": transaction.project.id, "most": MOST_PAIRS}
-    rows = list(transaction.connection.execute(_PAIRS, values))
+    rows = transaction.all(_PAIRS, project=transaction.project.id, most=MOST_PAIRS)
     closed = [row for row in rows if row.state == "closed"]
     agreed = sum(row.one == row.other for row in rows)
-    return SecondReadings(
-        len(rows), agreed, len(closed), sum(row.one == row.truth for row in closed)
-    )
+    right = sum(row.one == row.truth for row in closed)
+    return SecondReadings(len(rows), agreed, len(closed), right)
 
 
 def whole_accuracy(
@@ -114,20 +110,17 @@ def whole_accuracy(
     """
     if share_read is None:
         return None
-    parts = {"accuracy": 0.0, "low": 0.0, "high": 0.0}
-    for share, part in (
-        (1 - share_read, None if monitor is None else _automatic(monitor)),
-        (share_read, _bounds(second.settled - second.right, second.settled, 0)),
-    ):
+    audits = (
+        dict.fromkeys(("counted_errors", "counted", "open"), 0.0) if monitor is None else monitor
+    )
+    automatic = _bounds(audits["counted_errors"], audits["counted"], audits["open"])
+    read = _bounds(second.settled - second.right, second.settled, 0)
+    whole = dict.fromkeys(("accuracy", "low", "high"), 0.0)
+    for share, part in ((1 - share_read, automatic), (share_read, read)):
         if share and part is None:
             return None
-        for name, value in (part or {}).items():
-            parts[name] += share * value
-    return parts
-
-
-def _automatic(monitor: dict[str, Any]) -> dict[str, float] | None:
-    return _bounds(monitor["counted_errors"], monitor["counted"], monitor["open"])
+        whole = {name: whole[name] + share * value for name, value in (part or whole).items()}
+    return whole
 
 
 def _bounds(errors: float, counted: float, unknown: float) -> dict[str, float] | None:
@@ -140,13 +133,9 @@ def _bounds(errors: float, counted: float, unknown: float) -> dict[str, float] |
     return {"accuracy": 1 - errors / counted, "low": float(low), "high": 1 - float(mirrored)}
 
 
-LEVEL = 0.05
-
-
 def known_readings(transaction: Transaction) -> list[Any]:
     """Return the latest readings whose truth is known: key, name, why, label, truth."""
-    values = {"project": transaction.project.id, "most": MOST_READINGS}
-    return list(transaction.connection.execute(_KNOWN, values))
+    return transaction.all(_KNOWN, project=transaction.project.id, most=MOST_READINGS)
 
 
 def readers_of(transaction: Transaction) -> list[dict[str, Any]]:
@@ -162,8 +151,8 @@ def readers_of(transaction: Transaction) -> list[dict[str, Any]]:
         enough. What is not known yet is None.
     """
     since = transaction.now - PACE_DAYS * 86_400 * SECOND
-    values = {"project": transaction.project.id, "since": since}
-    pace = {row.name: row for row in transaction.connection.execute(_PACE, values)}
+    latest = transaction.all(_PACE, project=transaction.project.id, since=since)
+    pace = {row.name: row for row in latest}
     known = known_readings(transaction)
     quality = {reader.name: reader for reader in _quality(known)}
     classes = sorted({row.truth for row in known} | {row.label for row in known})

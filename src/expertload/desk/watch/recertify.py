@@ -5,8 +5,10 @@ luck. The evidence over the stream holds at any time (`expertload.monitoring.Cha
 Cases are counted in the order in which they came, since the last alarm. Those without an answer
 count as wrong until it comes. What sets the thresholds is older, and is not counted.
 
-Only cases that are set apart count, because others may have taught the model, and of these the
-ones whose draw is below the rate: they were read whatever the policy decided.
+Delegated cases have labels because the model was unsure of them, so certifying on all labels would
+mean certifying on hard cases. But a case whose draw is below the rate was labelled whatever the
+policy decided: these are a fair sample of all that came in. Those of them that are set apart
+certify (`is_set_apart`), because the others may have taught the model.
 """
 
 from __future__ import annotations
@@ -32,18 +34,16 @@ from expertload.desk.watch.policies import add_policy
 from expertload.exceptions import DeskRefusedError
 from expertload.monitoring import ChallengerMonitor
 
-_OF_MODEL = {True: "", False: "AND c.model = :model"}
-_FROM = f"""
-    FROM cases AS c {LIVE}
-    WHERE c.project_id = :project AND c.probabilities IS NOT NULL
-"""
-
 
 class _Own(NamedTuple):
-    """A case with the answer that came with it."""
+    """A case with the answer that came with it; a probability that was sent as NaN is None."""
 
     seen: Seen
-    classes: tuple[str, ...]
+    probabilities: dict[str, float | None]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(name for name, p in self.probabilities.items() if p is not None)
 
 
 def recertify(
@@ -65,11 +65,11 @@ def recertify(
     model : str, optional
         Use only cases of this model. The policy then applies only to this model.
     """
-    since = last_alarm(transaction)
-    earlier = _own(transaction, model, "c.received <= :since", "c.id DESC", since)
-    pilot, after = earlier, 0
+    now = {"since": last_alarm(transaction), "model": model}
+    most = f"LIMIT {PILOT}"
+    pilot, after = _own(transaction, "c.received <= :since", f"DESC {most}", **now), 0
     if len(pilot) < PILOT:
-        pilot = _own(transaction, model, USABLE, "c.id", since)
+        pilot = _own(transaction, USABLE, most, **now)
         after = pilot[-1].seen.id if pilot else 0
     if len(pilot) < PILOT:
         raise DeskRefusedError(
@@ -83,8 +83,9 @@ def recertify(
         confidence_level=confidence_level,
         model_name=model,
     )
-    rows = _own(transaction, model, f"{USABLE} AND c.id > {after}", "c.id", since, is_pilot=False)
-    classes = rows[-1].classes if rows else pilot[-1].classes
+    later = _own(transaction, f"{USABLE} AND c.id > {after}", **now)
+    rows = [each for each in later if is_set_apart(transaction.project, each.seen)]
+    classes = (rows or pilot)[-1].classes
     same = classes_digest(classes)
     # With other classes it is another model, of which the cases before say nothing.
     changed = [n for n, each in enumerate(rows, 1) if classes_digest(each.classes) != same]
@@ -103,28 +104,79 @@ def recertify(
 
 def _own(
     transaction: Transaction,
-    model: str | None,
     condition: str,
-    order: str,
-    since: int,
+    order: str = "",
     *,
-    is_pilot: bool = True,
+    model: str | None = None,
+    **values: Any,
 ) -> list[_Own]:
-    """Return cases with the answers that came with them: a pilot, or all that are set apart."""
-    limit = f"LIMIT {PILOT}" if is_pilot else ""
-    values: dict[str, Any] = {"project": transaction.project.id, "since": since}
+    """Return cases of a model with the answers that came with them."""
     if model is not None:
-        values["model"] = model
-    query = (
-        f"SELECT {CASE}, NULL, NULL, c.probabilities {_FROM} AND {condition} "
-        f"{_OF_MODEL[model is None]} ORDER BY {order} {limit}"
-    )
+        condition, values = f"{condition} AND c.model = :model", {**values, "model": model}
+    query = f"""
+        SELECT {CASE}, c.probabilities FROM cases AS c {LIVE}
+        WHERE c.project_id = :project AND c.probabilities IS NOT NULL AND {condition}
+        ORDER BY c.id {order}
+    """
     found = []
-    for *row, _, _, written in transaction.rows(query, **values):
-        given = {name: p for name, p in orjson.loads(written).items() if p is not None}
-        confidence = max(given.values()) if given and not flaw_of(given) else None
+    for *row, written in transaction.rows(query, project=transaction.project.id, **values):
+        given = orjson.loads(written)
+        known = {name: p for name, p in given.items() if p is not None}
+        confidence = max(known.values()) if known and not flaw_of(known) else None
         # As if it were accepted: then it counts as read if its draw is below the rate.
-        seen = Seen(*(*row, top_class(given), confidence))._replace(accepted=True)
-        if is_pilot or is_set_apart(transaction.project, seen):
-            found.append(_Own(seen, tuple(given)))
+        seen = Seen(*row, top_class(known), confidence)._replace(accepted=True)
+        found.append(_Own(seen, given))
     return found
+
+
+# ------------------------------------------------------------------ blind labels
+
+
+class BlindLabels(NamedTuple):
+    """What is set apart of the fair sample, over the whole time of the desk.
+
+    Attributes
+    ----------
+    keys, labels : list of str
+        The cases, and the experts' final answers.
+    probabilities : list of dict
+        The model's probability for each class, by the name of the class.
+    rate : float
+        The probability of being labelled, the same for every case.
+    n_open : int
+        Cases of the sample that still wait for a reading.
+    """
+
+    keys: list[str]
+    labels: list[str]
+    probabilities: list[dict[str, float | None]]
+    rate: float
+    n_open: int
+
+    @property
+    def n_labels(self) -> int:
+        """The number of labelled cases."""
+        return len(self.keys)
+
+
+# A monitor that raised the alarm has selected its cases by their labels.
+_NO_ALARM = f"""
+    {USABLE} AND c.probabilities IS NOT NULL AND (c.policy_id IS NULL OR c.policy_id NOT IN (
+      SELECT policy_id FROM monitors WHERE alarmed IS NOT NULL))
+"""
+_RATE = f"SELECT min(c.rate) FROM cases AS c WHERE c.project_id = :project AND {_NO_ALARM}"
+
+
+def blind_labels(transaction: Transaction) -> BlindLabels:
+    """Return the labels of cases that were read whatever the policy decided, and never train."""
+    ((rate,),) = transaction.rows(_RATE, project=transaction.project.id, since=0)
+    drawn = _own(transaction, f"{_NO_ALARM} AND c.draw < :rate", since=0, rate=rate or 0.0)
+    apart = [each for each in drawn if is_set_apart(transaction.project, each.seen)]
+    settled = [each for each in apart if each.seen.label is not None]
+    return BlindLabels(
+        keys=[each.seen.key for each in settled],
+        labels=[str(each.seen.label) for each in settled],
+        probabilities=[each.probabilities for each in settled],
+        rate=rate or 0.0,
+        n_open=len(apart) - len(settled),
+    )

@@ -10,12 +10,13 @@ are right.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
-from sqlalchemy import exists, func, select, text
+from sqlalchemy import ColumnElement, exists, func, select
 
 from expertload.desk.intake.case import CONTROL
 from expertload.desk.intake.golden import PEOPLE
@@ -42,31 +43,29 @@ from expertload.monitoring import LoadMonitor
 from expertload.operating_point import CertifiedGroups
 
 MOST_LOOKED_AT = 500
-HOUR = 3_600_000_000
+HOUR, HOURS = 3_600_000_000, 24  # the hours that tell how many readers are needed
 MOST_READERS = 100_000
+LONG_WAIT, FEW_WAITING = 60.0, 0.2  # at most this share of readings waits so many seconds
 LATEST_CASES = 2_000
 FEWEST_CASES = 100
 
 
-def count_of(transaction: Transaction) -> dict[str, int]:
-    """Return every counter, except those of single hours."""
-    rows = transaction.connection.execute(
-        select(counters.c.name, func.sum(counters.c.value).label("value"))
-        .where(transaction.in_project(counters), counters.c.name.not_like("%@%"))
-        .group_by(counters.c.name)
-    )
-    return {row.name: int(row.value) for row in rows}
+def _counters(transaction: Transaction, which: ColumnElement[bool]) -> Counter[str]:
+    """Return the counters of which a condition holds; others are 0."""
+    name, n = counters.c.name, func.sum(counters.c.value)
+    found = select(name, n).where(transaction.in_project(counters), which).group_by(name)
+    return Counter({counter: int(value) for counter, value in transaction.all(found)})
 
 
 def state_of(transaction: Transaction) -> dict[str, Any]:
     """Return counts, load, backlog, the policy and the state of its promise."""
-    counts = count_of(transaction)
-    received, decided = counts.get("received", 0), counts.get("decided", 0)
+    counts = _counters(transaction, counters.c.name.not_like("%@%"))
+    received, decided = counts["received"], counts["decided"]
     policy, monitor = _policy(transaction), _monitor(transaction)
     second = second_readings(transaction)
     # Under the active policy; everything is delegated under none, and only the past has a load.
     of = "" if policy is None else f" by policy {policy['id']}"
-    came, went = counts.get(f"received{of}", 0), counts.get(f"decided{of}", 0)
+    came, went = counts[f"received{of}"], counts[f"decided{of}"]
     load = (came - went) / came if came else None
     return {
         "project": transaction.project.name,
@@ -74,16 +73,16 @@ def state_of(transaction: Transaction) -> dict[str, Any]:
             "received": received,
             "decided": decided,
             "delegated": received - decided,
-            "closed": counts.get("cases.closed", 0),
-            "answers": counts.get("answers.counted", 0),
-            "late": counts.get("answers.late", 0),
-            "skips": counts.get("skips", 0),
+            "closed": counts["cases.closed"],
+            "answers": counts["answers.counted"],
+            "late": counts["answers.late"],
+            "skips": counts["skips"],
         },
         "load": load,
         "backlog": {
-            "waiting": counts.get("readings.waiting", 0),
-            "leased": counts.get("readings.leased", 0),
-            "disputed": counts.get("cases.disputed", 0),
+            "waiting": counts["readings.waiting"],
+            "leased": counts["readings.leased"],
+            "disputed": counts["cases.disputed"],
             "oldest_seconds": _oldest(transaction),
             "stuck": _stuck(transaction),
         },
@@ -102,11 +101,8 @@ def state_of(transaction: Transaction) -> dict[str, Any]:
 
 def _oldest(transaction: Transaction) -> float:
     """Return the age of the oldest reading that waits; others may be due before it."""
-    created = transaction.value(
-        select(func.min(readings.c.created)).where(
-            transaction.in_project(readings), in_state(readings, "waiting")
-        )
-    )
+    waiting = transaction.in_project(readings), in_state(readings, "waiting")
+    created = transaction.value(select(func.min(readings.c.created)).where(*waiting))
     return 0.0 if created is None else max(0, transaction.now - created) / 1e6
 
 
@@ -117,14 +113,12 @@ def _stuck(transaction: Transaction) -> int:
     Readings that nobody may take stay in the queue, so they end up at its front. Looking only there
     is enough, and costs the same however long the queue is.
     """
-    counted = transaction.connection.execute(
-        _STUCK,
-        {"project": transaction.project.id, "now": transaction.now, "most": MOST_LOOKED_AT},
-    )
-    return int(counted.scalar_one())
+    looked_at = {"project": transaction.project.id, "now": transaction.now, "most": MOST_LOOKED_AT}
+    ((n,),) = transaction.rows(_STUCK, **looked_at)
+    return int(n)
 
 
-_STUCK = text(f"""
+_STUCK = f"""
     WITH people AS ({PEOPLE})
     SELECT count(*) FROM (
       SELECT r.case_id, r.why, r.barred FROM readings AS r
@@ -139,7 +133,7 @@ _STUCK = text(f"""
           SELECT 1 FROM readings AS theirs
           WHERE theirs.case_id = head.case_id AND theirs.reader = people.id)
     )
-""")
+"""
 
 
 def _policy(transaction: Transaction) -> dict[str, Any] | None:
@@ -203,21 +197,13 @@ def waiting_probability(readers: int, load: float) -> float:
     return blocked / (1 - load / readers * (1 - blocked))
 
 
-def readers_needed(
-    arrivals_an_hour: float,
-    seconds_a_reading: float,
-    *,
-    wait_seconds: float = 60.0,
-    share_waiting: float = 0.2,
-) -> int:
+def readers_needed(arrivals_an_hour: float, seconds_a_reading: float) -> int:
     """Return the smallest number of readers with which few readings wait for long.
 
     Parameters
     ----------
     arrivals_an_hour, seconds_a_reading : float
         How many readings arrive, and how long one takes on average.
-    wait_seconds, share_waiting : float
-        At most this share may wait for this time or longer.
     """
     load = arrivals_an_hour * seconds_a_reading / 3_600
     if load <= 0:
@@ -225,7 +211,7 @@ def readers_needed(
     readers = math.floor(load) + 1
     while readers < MOST_READERS:
         rate = (readers - load) / seconds_a_reading
-        if waiting_probability(readers, load) * math.exp(-rate * wait_seconds) <= share_waiting:
+        if waiting_probability(readers, load) * math.exp(-rate * LONG_WAIT) <= FEW_WAITING:
             break
         readers += 1
     return readers
@@ -234,15 +220,11 @@ def readers_needed(
 def hourly_counts(transaction: Transaction, kind: str, hours: range) -> dict[int, int]:
     """Return the counters of a kind by the hour; hours without any are left out."""
     names = [f"{kind}@{hour}" for hour in hours]
-    rows = transaction.connection.execute(
-        select(counters.c.name, func.sum(counters.c.value).label("n"))
-        .where(transaction.in_project(counters), counters.c.name.in_(names))
-        .group_by(counters.c.name)
-    )
-    return {int(row.name.partition("@")[2]): int(row.n) for row in rows}
+    found = _counters(transaction, counters.c.name.in_(names))
+    return {int(name.partition("@")[2]): n for name, n in found.items()}
 
 
-def capacity_of(transaction: Transaction, *, hours: int = 24) -> dict[str, Any]:
+def capacity_of(transaction: Transaction) -> dict[str, Any]:
     """Return how much work the last hours brought for experts, and how many readers it needs.
 
     Returns
@@ -253,12 +235,12 @@ def capacity_of(transaction: Transaction, *, hours: int = 24) -> dict[str, Any]:
         most one reading in five waits for a minute or longer.
     """
     this_hour = transaction.now // HOUR
-    arrived = hourly_counts(transaction, "readings", range(this_hour - hours, this_hour + 1))
+    arrived = hourly_counts(transaction, "readings", range(this_hour - HOURS, this_hour + 1))
     first = min(arrived, default=this_hour)
     arrivals = sum(arrived.values()) / max((transaction.now - first * HOUR) / HOUR, 1.0)
     mean, n = transaction.connection.execute(
         select(func.avg(answers.c.seconds), func.count()).where(
-            answers.c.standing == "counted", answers.c.given > transaction.now - hours * HOUR
+            answers.c.standing == "counted", answers.c.given > transaction.now - HOURS * HOUR
         )
     ).one()
     seconds = float(mean) if n >= 5 and mean else None
@@ -322,8 +304,8 @@ def causes_of(transaction: Transaction) -> dict[str, int]:
     )
     n = func.count()
     delegated = select(latest.c.cause, n).where(latest.c.cause != "above_threshold")
-    rows = transaction.all(delegated.group_by(latest.c.cause).order_by(n.desc(), latest.c.cause))
-    return {cause: int(count) for cause, count in rows}
+    ordered = delegated.group_by(latest.c.cause).order_by(n.desc(), latest.c.cause)
+    return {cause: int(count) for cause, count in transaction.all(ordered)}
 
 
 # ------------------------------------------------------------------ rules
