@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from torch.distributed.nn.functional import all_reduce  # the sum; so is that of
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from expertload.exceptions import ParameterError
-from expertload.lab.data import Dataset, Split
+from expertload.lab.data import Dataset
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.network import fill_network
@@ -115,30 +115,25 @@ def parameter_groups(network: nn.Module, body_rate: float) -> list[dict[str, Any
 
 def make_loaders(config: RunConfig, dataset: Dataset, fabric: Fabric) -> dict[str, BatchLoader]:
     """Make the loader of each split."""
-
-    def loader(split: Split, batch_size: int, **options: Any) -> BatchLoader:
-        return BatchLoader(
-            split,
-            batch_size=batch_size,
-            normalisation=dataset.normalisation,
-            rank=fabric.global_rank,
-            world_size=fabric.world_size,
-            device=fabric.device,
-            **options,
-        )
-
     training = config.training
+    loader = partial(
+        BatchLoader,
+        normalisation=dataset.normalisation,
+        rank=fabric.global_rank,
+        world_size=fabric.world_size,
+        device=fabric.device,
+    )
     return {
         "train": loader(
             dataset.train,
-            training.batch_size,
+            batch_size=training.batch_size,
             shuffle=True,
             seed=config.seed,
             augmentation=dataset.augmentation,
             drop_last=training.drop_last,
         ),
-        "validation": loader(dataset.validation, training.evaluation_batch_size),
-        "test": loader(dataset.test, training.evaluation_batch_size),
+        "validation": loader(dataset.validation, batch_size=training.evaluation_batch_size),
+        "test": loader(dataset.test, batch_size=training.evaluation_batch_size),
     }
 
 

@@ -117,16 +117,6 @@ def batch_norm_hint(n_images: int) -> Iterator[None]:
         ) from error
 
 
-@contextmanager
-def _state_kept(module: nn.Module) -> Iterator[None]:
-    """Restore weights and buffers afterwards."""
-    kept = {name: value.clone() for name, value in module.state_dict().items()}
-    try:
-        yield
-    finally:
-        module.load_state_dict(kept)
-
-
 MOST_BATCHES = 50  # batches to measure statistics on; more would hardly change them
 
 
@@ -184,15 +174,16 @@ class WeightAverage:
             The forward pass of the network, including its wrappers.
         """
         was_training = self.network.training
-        with _state_kept(self.network):
+        kept = {name: value.clone() for name, value in self.network.state_dict().items()}
+        try:
             self.network.load_state_dict(self.state)
             _measure_statistics(self.network, batches, forward)
             self._average.module.load_state_dict(self.network.state_dict())
             self.network.eval()
-            try:
-                yield
-            finally:
-                self.network.train(was_training)
+            yield
+        finally:
+            self.network.load_state_dict(kept)
+            self.network.train(was_training)
 
     def resume(self, state: Mapping[str, Tensor], count: int) -> None:
         """Restore `state` and `count`."""
