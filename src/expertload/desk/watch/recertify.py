@@ -65,7 +65,7 @@ def recertify(
     model : str, optional
         Use only cases of this model. The policy then applies only to this model.
     """
-    now = {"since": last_alarm(transaction), "model": model}
+    now: dict[str, Any] = {"since": last_alarm(transaction), "model": model}
     most = f"LIMIT {PILOT}"
     pilot, after = _own(transaction, "c.received <= :since", f"DESC {most}", **now), 0
     if len(pilot) < PILOT:
@@ -124,7 +124,7 @@ def _own(
         known = {name: p for name, p in given.items() if p is not None}
         confidence = max(known.values()) if known and not flaw_of(known) else None
         # As if it were accepted: then it counts as read if its draw is below the rate.
-        seen = Seen(*row, top_class(known), confidence)._replace(accepted=True)
+        seen = Seen(*(*row, top_class(known), confidence))._replace(accepted=True)
         found.append(_Own(seen, given))
     return found
 
