@@ -215,6 +215,15 @@ def test_a_challenger_that_skips_cases_must_show_a_lower_load_with_them(world):
     assert find(world).n_missing == 0
 
 
+def test_cases_under_an_earlier_policy_are_judged_in_parts(world, monkeypatch):
+    """A statement takes 65,535 values at most, so however many cases came before, parts are few."""
+    shown(running(world))
+    before = find(world).to_dict()
+    world.activate(policy_text(model_name="A"))
+    monkeypatch.setattr(challengers, "AT_ONCE", 7)
+    assert find(world).to_dict() == before
+
+
 def test_other_classes_are_another_model(world):
     shown(running(world))
     assert find(world).may_switch

@@ -192,7 +192,7 @@ def test_cases_of_a_cluster_are_certified_together(world):
     world.send(*pilot, *batch, sent("alone"))
     read_all(world, lambda key: "cat")
     sample = world.desk.read(blind_labels)
-    assert (sample.rate, len(sample.keys)) == (1.0, 121)
+    assert (sample.rate, len(sample.keys), len(set(sample.clusters))) == (1.0, 121, 41)
     number = world.desk.write(recertify, target_accuracy=0.8)
     (policy,) = world.rows(select(policies))
     point = from_json(policy.document)

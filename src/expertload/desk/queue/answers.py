@@ -310,9 +310,9 @@ def undo(transaction: Transaction, reader: int, submission: str) -> Claim:
     reading = reading_of(transaction, given.reading_id)
     _check_can_undo(transaction, given, reading)
     _remove_what_follows(transaction, case, reading)
-    held = claims.held_by(transaction, reader)
-    if held is not None:  # taken since: a reader holds only one
-        claims.hand_back(transaction, reader, held.lease)
+    other = claims.held_by(transaction, reader)
+    if other is not None:  # taken since: a reader holds only one
+        claims.hand_back(transaction, reader, other.lease)
     lease = claims.new_lease(transaction.project, reading.id, reader)
     until = transaction.now + transaction.project.rules.lease_seconds * SECOND
     held = {"leased": transaction.now, "until": until, "lease": lease}

@@ -95,6 +95,6 @@ def is_doubtful(transaction: Transaction, case: AnyRow, answer: str) -> bool:
     given = as_sent(case.probabilities)
     if answer not in combiner.labels_ or {*combiner.labels_} != given.keys() or flaw_of(given):
         return False
-    (combined,) = combiner.transform([[given[name] for name in combiner.labels_]], [answer])
+    (combined,) = combiner.transform([[given[str(name)] for name in combiner.labels_]], [answer])
     promised = read_policy(find_policy(transaction, case.policy_id).document).point.target_accuracy
     return bool(combined[combiner.labels_.index(answer)] < promised)

@@ -65,7 +65,7 @@ def recertify(
     model : str, optional
         Use only cases of this model. The policy then applies only to this model.
     """
-    now = {"since": last_alarm(transaction), "model": model}
+    now: dict[str, Any] = {"since": last_alarm(transaction), "model": model}
     most = f"LIMIT {PILOT}"
     pilot, after = _own(transaction, "c.received <= :since", f"DESC {most}", **now), 0
     if len(pilot) < PILOT:
@@ -124,7 +124,7 @@ def _own(
         known = {name: p for name, p in given.items() if p is not None}
         confidence = max(known.values()) if known and not flaw_of(known) else None
         # As if it were accepted: then it counts as read if its draw is below the rate.
-        seen = Seen(*row, top_class(known), confidence)._replace(accepted=True)
+        seen = Seen(*(*row, top_class(known), confidence))._replace(accepted=True)
         found.append(_Own(seen, given))
     return found
 
@@ -141,6 +141,8 @@ class BlindLabels(NamedTuple):
         The cases, and the experts' final answers.
     probabilities : list of dict
         The model's probability for each class, by the name of the class.
+    clusters : list of str
+        The cluster of each case; a case without one is its own.
     rate : float
         The probability of being labelled, the same for every case.
     n_open : int
@@ -150,6 +152,7 @@ class BlindLabels(NamedTuple):
     keys: list[str]
     labels: list[str]
     probabilities: list[dict[str, float | None]]
+    clusters: list[str]
     rate: float
     n_open: int
 
@@ -177,6 +180,7 @@ def blind_labels(transaction: Transaction) -> BlindLabels:
         keys=[each.seen.key for each in settled],
         labels=[str(each.seen.label) for each in settled],
         probabilities=[each.probabilities for each in settled],
+        clusters=[each.seen.unit for each in settled],
         rate=rate or 0.0,
         n_open=len(apart) - len(settled),
     )

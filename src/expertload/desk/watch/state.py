@@ -366,11 +366,8 @@ def _check_classes(names: tuple[str, ...]) -> None:
 
 def _judge_anew(transaction: Transaction) -> None:
     """Update the latest monitor, whose bound and alarm depend on the level."""
-    audited = transaction.value(
-        select(monitors.c.policy_id)
-        .where(transaction.in_project(monitors), monitors.c.audited > 0)
-        .order_by(monitors.c.id.desc())
-        .limit(1)
-    )
+    has_audits = transaction.in_project(monitors), monitors.c.audited > 0
+    latest = select(monitors.c.policy_id).where(*has_audits).order_by(monitors.c.id.desc())
+    audited = transaction.value(latest.limit(1))
     if audited is not None:
         recount(transaction, audited)
