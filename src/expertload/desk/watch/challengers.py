@@ -20,7 +20,7 @@ from sqlalchemy import func, select
 
 from expertload import __version__
 from expertload.desk.intake.receiving import answer_by
-from expertload.desk.intake.routing import read_policy
+from expertload.desk.intake.routing import OF_NO_MODEL, read_policy
 from expertload.desk.intake.sampling import is_set_apart
 from expertload.desk.intake.shadows import PILOT
 from expertload.desk.queue.claims import classes_of
@@ -304,7 +304,7 @@ def _accepted_now(
         stored, sent = stored_cases(transaction, others[first : first + AT_ONCE])
         routes = policy.route([answer_by(policy.model, case) for case in sent])
         for row, route in zip(stored, routes, strict=True):
-            if route.cause not in ("unknown_model", "model_not_named"):
+            if route.cause not in OF_NO_MODEL:
                 known[row.id] = route.accepted
     return known
 

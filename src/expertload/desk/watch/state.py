@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, exists, func, select
 
 from expertload.desk.intake.case import CONTROL
 from expertload.desk.intake.golden import PEOPLE
-from expertload.desk.intake.routing import read_policy
+from expertload.desk.intake.routing import OF_NO_MODEL, read_policy
 from expertload.desk.settings import Rules
 from expertload.desk.store.database import Transaction
 from expertload.desk.store.tables import (
@@ -270,7 +270,8 @@ def load_shift(transaction: Transaction) -> dict[str, Any] | None:
         return None
     latest = transaction.values(
         select(cases.c.accepted)
-        .where(cases.c.policy_id == policy.id)
+        # What came without the policy's model says nothing about the cases of that model.
+        .where(cases.c.policy_id == policy.id, cases.c.cause.not_in(OF_NO_MODEL))
         .order_by(cases.c.received.desc())
         .limit(LATEST_CASES)
     )
