@@ -69,12 +69,13 @@ def second_reader(transaction: Transaction) -> str:
 def _promise(transaction: Transaction, monitor: dict[str, Any] | None) -> dict[str, Any]:
     """Return the promised accuracy, that so far, its course, the evidence, and what was drawn."""
     if monitor is None:
-        return dict.fromkeys(("target", "accuracy", "course", "gauge", "drawn"))
+        return dict.fromkeys(("alike", "target", "accuracy", "course", "gauge", "drawn"))
     point = read_policy(find_policy(transaction, monitor["policy"]).document).point
     target, counted = float(point.target_accuracy), monitor["counted"]
     # The monitor is updated by answers; only this also counts what was drawn since the last one.
     n_drawn, unanswered = drawn_audits(transaction, monitor["policy"])
     return {
+        "alike": counted == monitor["audited"] - monitor["open"],  # every audit counts 1
         "target": target,
         "accuracy": 1 - monitor["counted_errors"] / counted if counted else None,
         "course": _course(transaction, monitor, target, n_drawn - monitor["audited"]),
