@@ -195,6 +195,7 @@ def test_an_auditor_sees_every_event_and_finds_a_change(served):
         assert "No event" in client.get("/audit", params={"case": "none"}).text
         assert "Nothing was changed" in client.form("/audit/verify").text
         assert "not in the chain" in client.form("/audit/verify", head="f" * 64).text
+        assert "abc is mistyped" in client.form("/audit/verify", head="abc").text
         served.desk.database.write(lambda c: c.execute(update(cases).values(predicted="dog")))
         found = client.form("/audit/verify").text
         assert "Something was changed" in found

@@ -13,7 +13,8 @@ from sqlalchemy import func, select
 from expertload.desk.pages import overview as page
 from expertload.desk.pages.overview import Before, course_of, hourly_bars, overview
 from expertload.desk.store.tables import cases, monitors, policies, projects, readings
-from expertload.desk.watch.state import state_of
+from expertload.desk.watch.state import edit_rules, state_of
+from expertload.exceptions import DeskRefusedError
 from expertload.operating_point import certify
 from tests.desk.people import visit
 from tests.desk.test_watch import read_all
@@ -278,3 +279,9 @@ def test_rules_change_before_anything_was_audited(world):
     assert monitor(world).state == "not refuted"
     ((rate,),) = world.rows(select(projects.c.sampling_rate))
     assert rate == 0.7
+
+
+def test_a_comma_in_a_number_is_pointed_out(world):
+    with pytest.raises(DeskRefusedError) as refused:
+        world.desk.write(edit_rules, {"quality_rate": "0,1"})
+    assert refused.value.hint == "use a point: 0.1."

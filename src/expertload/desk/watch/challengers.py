@@ -90,6 +90,8 @@ class Challenger(NamedTuple):
                 "thresholds, have come."
             )
         text = self.monitor.summary()
+        if not self.monitor.is_certified:  # then there is no threshold for a load to come
+            text = text.partition(" Load ")[0]
         if self.n_missing:
             n = self.monitor.n_cases
             text += f" It has not answered {self.n_missing} of {n} cases: these count as delegated."
@@ -100,6 +102,8 @@ class Challenger(NamedTuple):
         nothing = {"may_switch": False, "threshold": None, "load_now": None, "load_then": None}
         evidence = nothing if self.monitor is None else self.monitor.to_dict()
         evidence.pop("model_name", None)
+        if evidence["threshold"] is None:
+            evidence["load_then"] = None
         return {
             "model": self.model,
             **evidence,

@@ -326,8 +326,9 @@ def edit_rules(transaction: Transaction, changes: dict[str, Any]) -> Rules:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
+        hint = "use a point: 0.1." if "," in str(first["input"]) else ""
         raise DeskRefusedError(
-            "bad_rule", f"The rule '{name}' is not valid: {first['msg']}."
+            "bad_rule", f"The rule '{name}' is not valid: {first['msg']}.", hint
         ) from error
     change_rules(transaction, rules)
     return rules
