@@ -188,6 +188,8 @@ def test_a_challenger_says_what_is_missing(world):
     )
     shown(world, n=20)
     assert "it is not shown that an accuracy of 0.95 is kept" in find(world).summary()
+    assert "then" not in find(world).summary(), "there is no threshold yet"
+    assert (find(world).to_dict()["threshold"], find(world).to_dict()["load_then"]) == (None, None)
     with pytest.raises(DeskRefusedError) as refused:
         world.desk.write(adopt, "B", 0.1)
     assert refused.value.code == "not_shown"

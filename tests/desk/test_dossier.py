@@ -12,6 +12,7 @@ from expertload.desk.pages.audit import write_dossier
 from expertload.desk.people.accounts import add_user
 from expertload.desk.store.tables import decisions, events, monitors, policies
 from expertload.desk.trail.chain import verify
+from expertload.desk.watch.policies import add_policy, void_case
 from expertload.exceptions import FileWriteError
 from tests.desk.test_watch import read_all
 from tests.desk.world import sent
@@ -61,7 +62,7 @@ def test_the_page_says_what_the_tables_say(world, used, tmp_path):
         assert (tmp_path / f"out/policy-{row.id}.json").read_text() == row.document
     for row in world.rows(select(monitors)):
         assert f"{row.policy_id} {row.state} {row.audited} {row.errors} {row.open}" in plain
-    assert "monitor.alarm" in plain
+    assert "monitor alarm" in plain
     assert "Ann &lt;b&gt;" in page, "names are not markup"
     made = select(func.count()).select_from(decisions).where(decisions.c.kind == "correction")
     ((n,),) = world.rows(made)
@@ -93,3 +94,24 @@ def test_a_changed_desk_is_called_changed(world, used, tmp_path):
     page, _ = written(world, tmp_path)
     assert "<b>changed</b>" in page
     assert "differs from the events" in page
+
+
+def test_a_restored_policy_names_where_it_was_certified(world, tmp_path):
+    world.activate()
+    (before,) = world.rows(select(policies))
+    world.desk.write(add_policy, before.document, source="restored")
+    page, _ = written(world, tmp_path)
+    assert "Restored: the same as policy 1." in page
+    assert page.count("from the people who made the policy") == 2
+    assert "s stream" not in page
+
+
+@pytest.mark.slow
+def test_cases_have_their_keys_and_audits_their_weighted_share(world, used, tmp_path):
+    world.send(sent("mine", 0.6))
+    world.desk.write(void_case, "mine", reason="twice")
+    page, _ = written(world, tmp_path)
+    assert re.search(r"<td>case voided: twice<td>[^<]*<td>mine<td", page)
+    row = world.rows(select(monitors).order_by(monitors.c.id))[0]
+    assert f">{100 * (1 - row.counted_errors / row.counted):.1f}" in page
+    assert "audits are weighted" in page

@@ -20,7 +20,7 @@ from expertload.desk.watch.policies import add_policy
 from expertload.exceptions import DeskRefusedError
 from tests.desk.people import person, visit
 from tests.desk.test_intake import encoded
-from tests.desk.world import policy_text, sent
+from tests.desk.world import CLASSES, policy_text, sent
 
 
 @pytest.mark.slow
@@ -195,6 +195,7 @@ def test_an_auditor_sees_every_event_and_finds_a_change(served):
         assert "No event" in client.get("/audit", params={"case": "none"}).text
         assert "Nothing was changed" in client.form("/audit/verify").text
         assert "not in the chain" in client.form("/audit/verify", head="f" * 64).text
+        assert "abc is mistyped" in client.form("/audit/verify", head="abc").text
         served.desk.database.write(lambda c: c.execute(update(cases).values(predicted="dog")))
         found = client.form("/audit/verify").text
         assert "Something was changed" in found
@@ -230,3 +231,24 @@ def test_a_new_desk_prints_one_first_link(world):
         world.desk.read(peek_link, secret)
     world.desk.write(use_link, newer)
     assert world.desk.write(first_link) is None
+
+
+def test_a_manager_who_may_read_a_case_sees_no_answer_to_it(served):
+    served.with_rules(classes=CLASSES, second_share=1.0)
+    served.send(sent("a", 0.6))
+    served.answer(served.claim("ann"), "dog")
+    with visit(served, "max", "manager", "reader") as client:
+        page = client.get("/manage/cases?key=a").text
+        assert "what others answered are not shown" in page
+        assert "ann" not in page
+        assert '<b class="name">dog' not in page
+    with visit(served, "mia", "manager") as client:
+        assert '<b class="name">dog' in client.get("/manage/cases?key=a").text
+
+
+def test_nothing_is_sure_before_the_first_audit(served):
+    served.activate()
+    with visit(served, "max", "manager") as client:
+        page = client.get("/manage").text
+    assert "There are no audits yet." in page
+    assert "is sure" not in page

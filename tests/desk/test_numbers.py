@@ -13,7 +13,8 @@ from sqlalchemy import func, select
 from expertload.desk.pages import overview as page
 from expertload.desk.pages.overview import Before, course_of, hourly_bars, overview
 from expertload.desk.store.tables import cases, monitors, policies, projects, readings
-from expertload.desk.watch.state import state_of
+from expertload.desk.watch.state import edit_rules, state_of
+from expertload.exceptions import DeskRefusedError
 from expertload.operating_point import certify
 from tests.desk.people import visit
 from tests.desk.test_watch import read_all
@@ -135,6 +136,31 @@ def test_the_picture_ends_with_the_latest_audits(world, monkeypatch):
         assert _end(part, name) == pytest.approx(_end(whole, name), abs=2e-3), name
 
 
+def test_the_picture_and_the_monitor_count_the_same_audits_of_a_cluster(served, monkeypatch):
+    """The first audit of a patient: the others depend on it."""
+    served.with_rules(quality_rate=1.0, raised_rate=1.0, audit_second_share=0)
+    served.activate()
+    served.send(*(sent(f"case-{i:02}", cluster=f"patient-{i % 9}") for i in range(40)))
+    for n, most in enumerate([5_000] * 12 + [4] * 12):
+        monkeypatch.setattr(page, "MOST_AUDITS", most)
+        held = served.claim()
+        served.answer(held, "dog" if held.key in ("case-01", "case-20") else "cat")
+        served.send(sent(f"new-{n:02}", cluster=f"patient-{n}"))
+        view = served.desk.read(overview)
+        if view["course"] is not None:
+            bound = max(monitor(served).bound, view["course"]["frame"].y_range[0])
+            assert _end(view["course"], "bound") == pytest.approx(bound, abs=2e-3)
+    assert view["drawn"]["n"] == 24, "9 patients, and 15 new ones"
+    with visit(served, "max", "manager") as client:
+        assert client.get("/manage").status_code == 200
+
+
+def test_weights_that_differ_by_rounding_are_drawn():
+    wrong, ones = np.array([0.0, 0.0, 1.0]), np.ones(3)
+    nearly = Before(2, -7.1e-15, 0, -7.1e-15)
+    assert course_of(wrong, 0 * wrong, ones, 0.9, 0.95, before=nearly) is not None
+
+
 def _end(course, name: str) -> float:
     """The value at which a line of a picture ends."""
     start, steps = course[name][1:].split("l")
@@ -253,3 +279,9 @@ def test_rules_change_before_anything_was_audited(world):
     assert monitor(world).state == "not refuted"
     ((rate,),) = world.rows(select(projects.c.sampling_rate))
     assert rate == 0.7
+
+
+def test_a_comma_in_a_number_is_pointed_out(world):
+    with pytest.raises(DeskRefusedError) as refused:
+        world.desk.write(edit_rules, {"quality_rate": "0,1"})
+    assert refused.value.hint == "use a point: 0.1."

@@ -12,11 +12,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import duckdb
 import httpx
+import numpy as np
 import pytest
 from sqlalchemy import select
 from sqlalchemy.exc import OperationalError
+from typer.testing import CliRunner
 
 from expertload.cases import Cases
+from expertload.cli.app import app
 from expertload.desk import Desk
 from expertload.desk.app import create_app
 from expertload.desk.client import DeskClient
@@ -26,6 +29,7 @@ from expertload.desk.store.tables import metadata, monitors, outbox
 from expertload.desk.trail.chain import seal_events, verify
 from expertload.desk.trail.export import export, export_bytes
 from expertload.desk.trail.webhooks import add_webhook, deliver, send_again
+from expertload.desk.watch.state import state_of
 from expertload.evaluation import evaluate
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError, FileWriteError
 from expertload.io import ColumnNames, read_predictions
@@ -63,6 +67,31 @@ def test_an_export_evaluates_to_the_desks_numbers(used, tmp_path, kind):
     )
     again = evaluate(Cases.from_correctness(by_correctness.correct, by_correctness.confidence))
     assert again.aucoc.estimate == pytest.approx(evaluation.aucoc.estimate)
+
+
+def test_unequal_audits_give_the_accuracy_of_the_monitor_too(world, tmp_path):
+    """Doubtful decisions are audited more often, and of a patient only the first audit counts."""
+    world.with_rules(quality_rate=0.3, audit_second_share=0.5)
+    world.activate()
+    rng = np.random.default_rng(0)
+    sure = rng.uniform(0.85, 1, size=400).tolist()
+    own = ({"cluster": f"patient-{i % 7}"} if i % 5 == 0 else {} for i in range(400))
+    for first in range(0, 400, 200):
+        batch = zip(range(first, first + 200), own, strict=False)
+        world.send(*(sent(f"case-{i}", sure[i], **more) for i, more in batch))
+        read_all(world, lambda key: "dog" if int(key[5:]) % 11 == 0 else "cat")
+    monitor = world.desk.read(state_of)["monitor"]
+    accuracy = 1 - monitor["counted_errors"] / monitor["counted"]
+    assert accuracy != pytest.approx(1 - monitor["errors"] / monitor["audited"], abs=1e-3)
+    file = tmp_path / "audited.csv"
+    export(world.desk, file, which="audited")
+    table = read_predictions(file)
+    cases = Cases.from_predictions(table.y_true, table.y_proba, sample_weight=table.weight)
+    assert evaluate(cases).accuracy.estimate == pytest.approx(accuracy)
+    done = CliRunner().invoke(app, ["evaluate", str(file), "--target-accuracy", "0.9"])
+    said = " ".join(done.output.split())
+    assert f"{100 * accuracy:.1f} %" in said.replace("\u202f", " ")
+    assert "Weighted cases cannot be certified" in said
 
 
 @pytest.mark.slow

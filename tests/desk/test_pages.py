@@ -381,3 +381,12 @@ def test_no_byte_before_the_answer_tells_what_the_model_said(served, cat, more):
     assert [part.replace(b"case 2", b"case") for part in got] == expected
     for word in (b"confidence", b"predict", b"quality", b"delegat", b"threshold", b"arbit"):
         assert not any(word in part.lower() for part in got)
+
+
+def test_keys_for_images_are_offered_only_for_images(served):
+    served.send(sent("a", 0.6, body={"kind": "text", "content": "a letter"}))
+    with visit(served, "ann", "reader") as client:
+        client.form("/review/next")
+        page = client.get("/review").text
+    assert "a letter" in page
+    assert "contrast" not in page

@@ -14,6 +14,7 @@ from expertload.desk.store.tables import answers, cases, decisions, readings
 from expertload.desk.watch.state import state_of
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
+from tests.desk.world import CLASSES
 
 
 def delegate(world, *keys, **more):
@@ -317,3 +318,32 @@ def test_a_case_does_not_wait_for_somebody_who_is_disabled(world):
     assert again.key == held.key
     assert world.answer(again, "cat", "ben").outcome == "counted"
     check_all(world.desk)
+
+
+def test_the_last_arbiter_gets_no_second_reading_that_another_may_take(world):
+    """Otherwise, nobody could settle a dispute about the case."""
+    world.with_rules(classes=CLASSES, second_share=1.0)
+    for name, role in (("ann", "reader"), ("bob", "reader"), ("zoe", "arbiter")):
+        world.user(name, role)
+    delegate(world, "a")
+    world.answer(world.claim("ann"), "cat")
+    assert world.claim("zoe", "arbiter") is None
+    world.answer(world.claim("bob"), "dog", "bob")
+    world.answer(world.claim("zoe", "arbiter"), "dog", "zoe", "arbiter")
+    assert world.case("a").state == "closed"
+
+
+def test_the_last_arbiter_gets_a_second_reading_that_nobody_else_may_take(world):
+    world.with_rules(classes=CLASSES, second_share=1.0)
+    delegate(world, "a")
+    world.answer(world.claim("ann"), "cat")
+    assert world.claim("zoe", "arbiter").key == "a"
+
+
+def test_an_arbiter_gets_a_second_reading_if_another_can_settle_it(world):
+    world.with_rules(classes=CLASSES, second_share=1.0)
+    world.user("bob")
+    world.user("yan", "arbiter")
+    delegate(world, "a")
+    world.answer(world.claim("ann"), "cat")
+    assert world.claim("zoe", "arbiter").key == "a"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -168,20 +169,24 @@ def test_commands_list_people_policies_and_tokens(tmp_path):
 
     from tests.desk.world import policy_text
 
-    (tmp_path / "policy.json").write_text(policy_text())
+    (tmp_path / "policy.json").write_text(policy_text(model_name="net"))
     typed("user", "add", "Ada", "--role", "reader")
     typed("user", "add", "Bo", "--role", "manager")
     typed("user", "add", "Cy", "--role", "manager")
     typed("user", "disable", "Bo")
     typed("user", "away", "Ada", "--until", "2099-01-01")
     assert typed("user", "list").splitlines()[:2] == ["Ada  reader  away", "Bo  manager  disabled"]
+    for day, said in (("2020-01-06", "The day is over."), ("06.01.2099", "YYYY-MM-DD")):
+        words = ["desk", "user", "away", "Ada", "--until", day, "--data", str(tmp_path / "desk")]
+        refused = CliRunner().invoke(app, words)
+        assert (refused.exit_code != 0, said in refused.output) == (True, True), refused.output
     typed("user", "enable", "Bo")
     typed("user", "away", "Ada")
     assert typed("user", "list").splitlines()[:2] == ["Ada  reader", "Bo  manager"]
     typed("token", "add", "scanner", "--role", "api")
     assert typed("token", "list") == "1  scanner  api\n"
     typed("policy", "activate", str(tmp_path / "policy.json"))
-    assert typed("policy", "list").startswith("1  active  accuracy 0.95, load ")
+    assert re.match(r"1  active  accuracy 0.95, load [\d.]+%, model net\n", typed("policy", "list"))
 
 
 @pytest.mark.slow
@@ -193,7 +198,9 @@ def test_a_person_is_disabled_in_two_steps_and_away_by_a_date(served):
         assert before.endswith('<form method="post" action="')
         assert before.rstrip().count("<details>") > before.rstrip().count("</details>")
         assert client.form(f"/manage/people/{user}/away", until="2099-01-01").status_code == 303
-        assert "Away until" in client.get("/manage/people").text
+        assert "Away until 01 Jan 2099<" in client.get("/manage/people").text
+        past = client.form(f"/manage/people/{user}/away", until="2020-01-06")
+        assert (past.status_code, "The day is over." in past.text) == (422, True)
         assert client.form(f"/manage/people/{user}/away").status_code == 303
         assert "Away until" not in client.get("/manage/people").text
     assert served.desk.read(all_tokens) == []

@@ -50,9 +50,19 @@ def test_a_file_is_sent_and_the_outcome_is_summarised(served, file):
     assert n_stored(served) == 40
 
 
+def test_equal_refusals_are_one_line(served, file):
+    served.activate()
+    send(served, file)
+    file.write_text(file.read_text().replace("0.6,0.4", "0.7,0.3"))
+    said = send(served, file, code=1)
+    assert said.count("refused: ") == 1
+    assert "20 refused: The key '…' belongs to a case with other content. Hint: give every" in said
+    assert "First case: 0" in said
+
+
 def test_it_says_that_the_model_was_not_named(served, file):
     served.activate(policy_text(model_name="net"))
-    assert "40 delegated: model not named" in send(served, file)
+    assert "40 delegated: model not named. Hint: name the policy's model" in send(served, file)
     other = file.with_name("other.csv")
     other.write_text(file.read_text().strip().replace("\n", "\nx"))
     assert "20 decided" in send(served, other, "--model", "net")

@@ -28,7 +28,7 @@ from expertload.monitoring import ChallengerMonitor
 from expertload.operating_point import from_json
 from tests.desk.invariants import check_all
 from tests.desk.test_watch import read_all
-from tests.desk.world import sent
+from tests.desk.world import policy_text, sent
 
 # ------------------------------------------------------------------ look-back
 
@@ -372,3 +372,11 @@ def test_a_few_cases_say_nothing_of_the_load(world):
     world.activate()
     world.send(*(sent(f"case-{i}", 0.55) for i in range(50)))
     assert world.desk.read(load_shift) is None
+
+
+def test_cases_without_the_policys_model_do_not_shift_the_load(world):
+    world.activate(policy_text(model_name="model-1"))
+    sure = [sent(f"case-{i}", 0.99 if i % 5 < 2 else 0.6, model="model-1") for i in range(300)]
+    world.send(*sure, *(sent(f"unnamed-{i}") for i in range(300)))
+    shift = world.desk.read(load_shift)
+    assert (shift["n_cases"], shift["observed"], shift["warns"]) == (300, 0.6, False)

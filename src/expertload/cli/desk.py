@@ -198,14 +198,15 @@ def withdraw_policy(number: int, reason: Annotated[str, typer.Option()], *, desk
 
 @takes(desk=EXISTING)
 def list_policies(*, desk: Desk) -> None:
-    """List the policies: number, state, what is promised, and why it ended."""
+    """List the policies: number, state, what is promised, for which model, and why it ended."""
     from expertload.desk.intake.routing import read_policy
     from expertload.desk.watch import policies
 
     for row in desk.read(policies.all_policies):
-        point = read_policy(row.document).point
-        reason = f"  {one_line(row.reason)}" if row.reason else ""
-        promise = f"accuracy {point.target_accuracy:g}, load {point.expert_load:.1%}"
+        policy = read_policy(row.document)
+        point, reason = policy.point, f"  {one_line(row.reason)}" if row.reason else ""
+        model = f", model {one_line(policy.model)}" if policy.model is not None else ""
+        promise = f"accuracy {point.target_accuracy:g}, load {point.expert_load:.1%}{model}"
         console().print(f"{row.id}  {row.state}  {promise}{reason}", markup=False)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -133,10 +133,17 @@ def enable_user(name: Name, *, desk: Desk) -> None:
     console().print(f"{name} can sign in again.")
 
 
+def _day(written: str) -> date:
+    try:
+        return date.fromisoformat(written)
+    except ValueError:
+        raise typer.BadParameter(f"'{written}' is no day as YYYY-MM-DD: 2027-01-06.") from None
+
+
 @takes(desk=EXISTING)
 def away_user(
     name: Name,
-    until: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"])] = None,
+    until: Annotated[date | None, typer.Option(parser=_day, metavar="DAY")] = None,
     *,
     desk: Desk,
 ) -> None:

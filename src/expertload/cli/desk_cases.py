@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from expertload.io import ColumnNames, FileOptions, Identity
 
 ROWS = 1_000
+HINTS = {
+    cause: f"{cause.replace('_', ' ')}. Hint: name the policy's model with --model; "
+    "'expertload desk policy list' shows it."
+    for cause in ("model_not_named", "unknown_model")
+}
 
 
 @takes(
@@ -78,21 +83,26 @@ def send(
     if model is not None:
         cases = ({**case, "model": model} for case in cases)
     with rows_done(file.name) as progress, DeskClient(address, token) as desk:
-        outcomes = Counter[tuple[str, str]]()
+        outcomes, examples = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
         for n, outcome in enumerate(desk.send_many(cases), start=1):
-            outcomes[_kind(outcome)] += 1
+            kind = _kind(outcome)
+            outcomes[kind] += 1
+            examples.setdefault(kind, outcome.key)
             if progress is not None:
                 progress(n, None)
-    _summarise(outcomes)
+    _summarise(outcomes, examples)
 
 
 def _kind(outcome: SentOutcome) -> tuple[str, str]:
+    """Return what became of a case and why; equal refusals of several cases are one kind."""
     if outcome.is_acknowledged:
-        return outcome.status, (outcome.cause or "").replace("_", " ")
-    return ("refused" if outcome.status == "refused" else "not sent"), outcome.error or ""
+        cause = outcome.cause or ""
+        return outcome.status, HINTS.get(cause, cause.replace("_", " "))
+    why = (outcome.error or "").replace(f"'{outcome.key}'", "'…'")
+    return ("refused" if outcome.status == "refused" else "not sent"), why
 
 
-def _summarise(outcomes: Counter[tuple[str, str]]) -> None:
+def _summarise(outcomes: Counter[tuple[str, str]], examples: dict[tuple[str, str], str]) -> None:
     """Print how many cases were decided, and why the others were not."""
     screen, totals = console(), Counter[str]()
     for (status, _), n in outcomes.items():
@@ -101,7 +111,10 @@ def _summarise(outcomes: Counter[tuple[str, str]]) -> None:
     screen.print(f"{totals.total():,} cases: {counted}.")
     for (status, why), n in outcomes.most_common(20):
         if status != "decided":
-            screen.print(f"  {n:,} {status}: {one_line(why)}", markup=False, soft_wrap=True)
+            first = examples[status, why] if status == "refused" else ""
+            example = f" First case: {first}" if first else ""
+            said = f"  {n:,} {status}: {one_line(why + example)}"
+            screen.print(said, markup=False, soft_wrap=True)
     if totals["refused"] or totals["not sent"]:
         complain("Run the same command again for what was not sent; change what was refused.")
         raise typer.Exit(1)

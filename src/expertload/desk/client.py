@@ -203,7 +203,8 @@ def _read(keys: list[str], content: bytes) -> list[SentOutcome] | None:
 
 def _outcome(key: str, line: dict[str, Any]) -> SentOutcome:
     if "error" in line:
-        reason = f"{line['error']['message']} {line['error']['hint']}".strip()
+        hint = line["error"]["hint"]
+        reason = line["error"]["message"] + (f" Hint: {hint}" if hint else "")
         return SentOutcome(key=key, status="refused", is_acknowledged=False, error=reason)
     if line["key"] != key:
         raise ValueError("not an answer to this case")

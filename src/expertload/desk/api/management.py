@@ -384,10 +384,17 @@ async def stream(
     return export_response(request, format, cases, f"desk.{format}")
 
 
-def export_response(request: Request, format: Format, which: Which, name: str) -> Response:  # noqa: A002
-    """Stream cases as a file with this name."""
+def export_response(
+    request: Request,
+    format: Format,  # noqa: A002
+    which: Which,
+    name: str,
+    *,
+    weighted: bool = False,
+) -> Response:
+    """Stream cases as a file with this name; only people's downloads have weights of audits."""
     return StreamingResponse(
-        export_bytes(desk_of(request), format, which=which),
+        export_bytes(desk_of(request), format, which=which, weighted=weighted),
         media_type=MEDIA_TYPES[format],
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )

@@ -28,6 +28,7 @@ from expertload.operating_point import (
 from expertload.operating_point.point import confidence_of
 
 Point = CertifiedPoint | CertifiedGroups
+OF_NO_MODEL = ("unknown_model", "model_not_named")  # causes: not an answer of the policy's model
 
 
 class Route(NamedTuple):

@@ -160,6 +160,7 @@ class Record(NamedTuple):
     event: AnyRow
     actor: str
     block: int | None
+    key: str | None  # of its case
 
 
 def write_dossier(desk: Desk, folder: str | os.PathLike[str]) -> Path:
@@ -200,7 +201,7 @@ def _gather(transaction: Transaction) -> tuple[dict[str, Any], list[Record], dic
         "now": transaction.now,
         "project": transaction.project,
         "state": state_of(transaction),
-        "policies": [_policy(row, watched.get(row.id), sources) for row in rows],
+        "policies": [_policy(row, rows, watched.get(row.id), sources) for row in rows],
         "people": _people(transaction, sources),
         "readers": readers_of(transaction),
         "corrections": transaction.value(
@@ -230,10 +231,19 @@ def _records(transaction: Transaction, blocks: list[AnyRow]) -> list[Record]:
             latest.setdefault(_subject(event), event)
     chosen += latest.values()
     names = {row.id: row.name for row in transaction.all(select(users.c.id, users.c.name))}
+    of_them = cases.c.id.in_({event.case_id for event in chosen} - {None})
+    keys = {
+        row.id: row.key for row in transaction.all(select(cases.c.id, cases.c.key).where(of_them))
+    }
     ends = [block.last_event for block in blocks]
     numbers = [*(block.id for block in blocks), None]  # events after the last block have none
     return [
-        Record(event, names.get(event.actor, "the desk"), numbers[bisect_left(ends, event.id)])
+        Record(
+            event,
+            names.get(event.actor, "the desk"),
+            numbers[bisect_left(ends, event.id)],
+            keys.get(event.case_id),
+        )
         for event in sorted(chosen, key=lambda event: int(event.id))
     ]
 
@@ -247,13 +257,19 @@ def _subject(event: AnyRow) -> Any:
 
 
 def _policy(
-    row: AnyRow, monitor: AnyRow | None, sources: dict[tuple[str, int], list[int]]
+    row: AnyRow,
+    rows: list[AnyRow],
+    monitor: AnyRow | None,
+    sources: dict[tuple[str, int], list[int]],
 ) -> dict[str, Any]:
+    # A restored policy is one that was added before: it was certified where that one was.
+    first = min((r for r in rows if r.sha256 == row.sha256), key=lambda r: int(r.id))
     policy = read_policy(row.document)
     point = policy.point
     points = point.points.values() if isinstance(point, CertifiedGroups) else [point]
     return {
         "row": row,
+        "first": first,
         "point": point,
         "model": policy.model,
         "classes": policy.classes,

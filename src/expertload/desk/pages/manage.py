@@ -74,7 +74,8 @@ async def export(
     cases: Which = "labelled",
 ) -> Response:
     """Send cases as a file."""
-    answer = management.export_response(request, format, cases, f"desk-{cases}.{format}")
+    name = f"desk-{cases}.{format}"
+    answer = management.export_response(request, format, cases, name, weighted=True)
     answer.headers.update(HEADERS)
     return answer
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from expertload._typing import FloatArray
 from expertload.desk.intake.golden import PEOPLE
@@ -21,7 +21,12 @@ from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import cases, events
 from expertload.desk.watch.challengers import Challenger
 from expertload.desk.watch.policies import find_policy
-from expertload.desk.watch.quality import WARNING_EVIDENCE, weight_of
+from expertload.desk.watch.quality import (
+    WARNING_EVIDENCE,
+    drawn_audits,
+    later_audits,
+    weight_of,
+)
 from expertload.desk.watch.state import HOUR, hourly_counts, state_of
 from expertload.monitoring import accuracy_lower_bound
 from expertload.report.scale import Frame, Tick, round_ticks
@@ -64,19 +69,16 @@ def second_reader(transaction: Transaction) -> str:
 def _promise(transaction: Transaction, monitor: dict[str, Any] | None) -> dict[str, Any]:
     """Return the promised accuracy, that so far, its course, the evidence, and what was drawn."""
     if monitor is None:
-        return dict.fromkeys(("target", "accuracy", "course", "gauge", "drawn"))
+        return dict.fromkeys(("alike", "target", "accuracy", "course", "gauge", "drawn"))
     point = read_policy(find_policy(transaction, monitor["policy"]).document).point
     target, counted = float(point.target_accuracy), monitor["counted"]
     # The monitor is updated by answers; only this also counts what was drawn since the last one.
-    n_drawn, unanswered = transaction.connection.execute(
-        select(func.count(), func.count().filter(cases.c.audit == "open")).where(
-            cases.c.policy_id == monitor["policy"], cases.c.audit.is_not(None)
-        )
-    ).one()
+    n_drawn, unanswered = drawn_audits(transaction, monitor["policy"])
     return {
+        "alike": counted == monitor["audited"] - monitor["open"],  # every audit counts 1
         "target": target,
         "accuracy": 1 - monitor["counted_errors"] / counted if counted else None,
-        "course": _course(transaction, monitor, target, n_drawn),
+        "course": _course(transaction, monitor, target, n_drawn - monitor["audited"]),
         "gauge": _evidence_gauge(monitor["evidence"], WARNING_EVIDENCE, monitor["alarm_at"]),
         "drawn": {"n": n_drawn, "unanswered": unanswered},
     }
@@ -130,25 +132,29 @@ class Before(NamedTuple):
 
 
 def _course(
-    transaction: Transaction, monitor: dict[str, Any], target: float, n_drawn: int
+    transaction: Transaction, monitor: dict[str, Any], target: float, n_newer: int
 ) -> dict[str, Any] | None:
     """Draw the latest audits that the monitor has counted, so that the line ends at its bound."""
-    columns = ("audit", "weight", "predicted", "rate", "least", "twice")
-    rows = transaction.all(
-        select(*(cases.c[name] for name in columns))
+    before_them = (
+        select(cases.c.id)
         .where(cases.c.policy_id == monitor["policy"], cases.c.audit.is_not(None))
         .order_by(cases.c.id.desc())
-        .offset(max(0, n_drawn - monitor["audited"]))
-        .limit(MOST_AUDITS)
+        .offset(MOST_AUDITS + n_newer)
+        .limit(1)
     )
-    audits = np.array([row.audit for row in rows[::-1]], dtype=object)
-    weight = np.array([weight_of(row) for row in rows[::-1]])
+    after = transaction.value(before_them) or 0
+    found = later_audits(transaction, monitor["policy"], after)
+    rows = found[: len(found) - n_newer]
+    audits = np.array([row.audit for row in rows], dtype=object)
+    weight = np.array([weight_of(row) for row in rows])
     wrong, is_open = (audits == "wrong").astype(float), (audits == "open").astype(float)
+    unanswered = monitor["open"] - float(is_open.sum())
+    answered = monitor["counted"] - float((1 - is_open) @ weight)
     before = Before(
         monitor["audited"] - len(audits),
         monitor["counted_errors"] - float(wrong @ weight),
-        monitor["open"] - float(is_open.sum()),
-        monitor["counted"] + monitor["open"] - float((1 - is_open) @ weight + is_open.sum()),
+        unanswered,
+        answered + unanswered,
     )
     level = 1 - transaction.project.rules.alarm_level
     return course_of(wrong, is_open, weight, target, level, before=before)
@@ -186,8 +192,10 @@ def course_of(
     opened = before.unanswered + np.cumsum(is_open * weight)[at - 1]
     total = before.weight + np.cumsum(weight)[at - 1]
     points = (before.n + at).astype(float)
-    estimate = 1 - errors / np.maximum(total - opened, 1e-9)
-    bound = np.asarray(accuracy_lower_bound(errors + opened, total, confidence_level=level))
+    estimate = 1 - np.maximum(errors, 0) / np.maximum(total - opened, 1e-9)
+    # Sums of weights that differ by rounding must not leave the range from none to all.
+    not_right = np.clip(errors + opened, 0, total)
+    bound = np.asarray(accuracy_lower_bound(not_right, total, confidence_level=level))
     late = at >= min(10, n)
     lowest = min(target, float(bound[late][-1]), float(estimate[late].min()))
     floor = max(0.0, np.floor(10 * lowest - 0.5) / 10)

@@ -223,6 +223,7 @@ def environment() -> Environment:
     )
     made.filters.update(
         moment=_moment,
+        last_day=_last_day,
         share=_share,
         exact=_exact,
         at_least=_at_least,
@@ -242,6 +243,11 @@ def _moment(microseconds: int | None) -> Markup | str:
     return Markup('<time datetime="{}">{}</time>').format(
         when.isoformat(timespec="seconds"), when.strftime("%d %b %Y, %H:%M UTC")
     )
+
+
+def _last_day(end: int) -> str:
+    """Write the day that ends at a time: of days the zone of a reader says nothing."""
+    return f"{datetime.fromtimestamp(end / 1e6 - 1, UTC):%d %b %Y}"
 
 
 def hour(start: datetime) -> Markup:

@@ -216,6 +216,8 @@ def set_away(transaction: Transaction, user: int, until: int | None) -> None:
     do counts as work that nobody may take.
     """
     _user(transaction, user)
+    if until is not None and until <= transaction.now:
+        raise DeskRefusedError("bad_day", "The day is over.", "name today or a later day.")
     transaction.update(users, user, transaction.event("user.away"), away=until)
 
 

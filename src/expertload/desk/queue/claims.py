@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import select
 
 from expertload.desk.intake.case import Body
+from expertload.desk.intake.golden import PEOPLE
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.store.database import CLOCK_SLACK, SECOND, Project, Transaction
 from expertload.desk.store.tables import policies, readings, skips
@@ -59,11 +60,19 @@ class Claim:
 
 # With OFFSET, PostgreSQL asks for each case in turn. Without it, NOT EXISTS becomes a join that
 # reads every reading there is.
-_CANDIDATE = """
+# A second reading is not for the last person who could settle a dispute about the case, if somebody
+# else may read it: then nobody could settle it.
+_CANDIDATE = f"""
     SELECT r.id FROM readings AS r
     WHERE r.project_id = :project AND r.state = 'waiting'
       AND (r.barred IS NULL OR r.barred <> :reader)
       AND (r.why <> 'arbiter' OR :arbiter)
+      AND (r.why <> 'second' OR NOT :arbiter OR coalesce((
+        SELECT max(CASE WHEN other.role = 'arbiter' THEN 1 ELSE 0 END) FROM ({PEOPLE}) AS other
+        WHERE other.id <> :reader AND (r.barred IS NULL OR r.barred <> other.id)
+          AND NOT EXISTS (
+            SELECT 1 FROM readings AS theirs
+            WHERE theirs.case_id = r.case_id AND theirs.reader = other.id)), 1) = 1)
       AND NOT EXISTS (
         SELECT 1 FROM readings AS mine WHERE mine.case_id = r.case_id AND mine.reader = :reader
         LIMIT 1 OFFSET 0)
@@ -158,6 +167,7 @@ def _for_reader(transaction: Transaction, reader: int, arbiter: bool) -> dict[st
         "project": transaction.project.id,
         "reader": reader,
         "arbiter": arbiter,
+        "now": transaction.now,
         "rested": transaction.now - rest,
         "latest": transaction.now + CLOCK_SLACK,
     }
@@ -182,7 +192,6 @@ def _take(transaction: Transaction, reader: int, arbiter: bool) -> Held | None:
     taken = transaction.rows(
         _TAKE[transaction.connection.dialect.name],
         **_for_reader(transaction, reader, arbiter),
-        now=transaction.now,
         until=until,
     )
     if not taken:

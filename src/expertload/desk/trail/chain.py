@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -172,9 +173,10 @@ def verify(transaction: Transaction, *, head: str | None = None, tables: bool = 
     if transaction.value(select(events.c.kind).order_by(events.c.id).limit(1)) != "project.made":
         problems.append("The first event, which made the project, is missing: events were removed.")
     if head is not None and head not in heads:
-        problems.append(
-            f"The head {head} is not in the chain: the chain was cut short or rewritten."
-        )
+        why = "is not in the chain: the chain was cut short or rewritten."
+        if not re.fullmatch("[0-9a-f]{64}", head):
+            why = "is mistyped: a head has 64 digits from 0 to 9 and a to f."
+        problems.append(f"The head {head} {why}")
     if tables:
         problems += _first_differences(transaction)
     unsealed = select(func.count()).select_from(events).where(events.c.id > last.last_event)

@@ -1,8 +1,9 @@
 """Exports cases or readings, one row each, for `expertload evaluate` and other programs.
 
 `y_true` is the experts' final answer, empty if there is none. `p_*` are the model's probabilities;
-`predicted`, `confidence` and `correct` follow from them. Rows are turned into columns and bytes a
-few thousand at a time, so that memory does not grow with the desk.
+`predicted`, `confidence` and `correct` follow from them. Audits are drawn with unequal
+probabilities, so files have weights, with which they stand for all automatic decisions. Rows are
+turned into columns and bytes a few thousand at a time, so that memory does not grow with the desk.
 """
 
 from __future__ import annotations
@@ -50,10 +51,19 @@ COLUMNS = {
     "received": ("time", "c.received"),
     "due": ("time", "c.due"),
 }
+# How much an audit counts, as in the monitor: of a cluster, only the first one does.
+WEIGHT = {
+    "sample_weight": (
+        "float64",
+        """CASE WHEN c.cluster IS NULL OR c.id IN (
+             SELECT min(id) FROM cases WHERE audit IS NOT NULL GROUP BY policy_id, cluster)
+           THEN coalesce(c.weight, 1) ELSE 0 END""",
+    )
+}
 # The plus sign keeps the database from using the index of the project. So rows come in the order of
 # their ids, and need not be sorted in memory.
-_QUERY = f"""
-    SELECT {", ".join(source for _, source in COLUMNS.values())}, c.probabilities
+_QUERY = """
+    SELECT {}, c.probabilities
     FROM cases AS c
     LEFT JOIN decisions AS d ON d.case_id = c.id
       AND NOT EXISTS (SELECT 1 FROM decisions AS later WHERE later.supersedes = d.id)
@@ -102,7 +112,7 @@ def export(desk: Desk, path: str | os.PathLike[str], *, which: Which = "all") ->
     n = 0
     try:
         with open_writer(target, is_private=True) as write:
-            for columns in _columns(desk, which):
+            for columns in _columns(desk, which, weighted=True):
                 write(_without_formulas(columns) if kind == ".csv" else columns)
                 n += len(next(iter(columns.values())))
     except FileWriteError as error:
@@ -112,11 +122,13 @@ def export(desk: Desk, path: str | os.PathLike[str], *, which: Which = "all") ->
     return n
 
 
-def export_bytes(desk: Desk, kind: Format, *, which: Which = "all") -> Iterator[bytes]:
-    """Yield the bytes of an export as they are produced."""
+def export_bytes(
+    desk: Desk, kind: Format, *, which: Which = "all", weighted: bool = False
+) -> Iterator[bytes]:
+    """Yield the bytes of an export as they are produced; `weighted` adds the weights of audits."""
     buffer = io.BytesIO()
     with stream_writer(buffer, f".{kind}") as write:
-        for columns in _columns(desk, which):
+        for columns in _columns(desk, which, weighted=weighted):
             write(_without_formulas(columns) if kind == "csv" else columns)
             yield _taken(buffer)
     yield _taken(buffer)
@@ -133,12 +145,14 @@ def _taken(buffer: io.BytesIO) -> bytes:
 # ------------------------------------------------------------------ from rows to columns
 
 
-def _columns(desk: Desk, which: Which) -> Iterator[dict[str, Any]]:
+def _columns(desk: Desk, which: Which, *, weighted: bool) -> Iterator[dict[str, Any]]:
     """Yield columns of many rows at a time; if there are no rows, yield empty columns once."""
     classes = () if which == "readings" else desk.read(classes_of)
     columns, query = READINGS, _READINGS
     if which != "readings":
-        columns, query = COLUMNS, f"{_QUERY} {_CONDITIONS[which]} ORDER BY c.id"
+        columns = COLUMNS | WEIGHT if weighted and which == "audited" else COLUMNS
+        sources = ", ".join(source for _, source in columns.values())
+        query = f"{_QUERY.format(sources)} {_CONDITIONS[which]} ORDER BY c.id"
     at_once = max(FEWEST_ROWS, CELLS_TOGETHER // (len(columns) + len(classes)))
     with desk.database.reading() as connection:
         options = {"yield_per": at_once}

@@ -20,7 +20,7 @@ from sqlalchemy import func, select
 
 from expertload import __version__
 from expertload.desk.intake.receiving import answer_by
-from expertload.desk.intake.routing import read_policy
+from expertload.desk.intake.routing import OF_NO_MODEL, read_policy
 from expertload.desk.intake.sampling import is_set_apart
 from expertload.desk.intake.shadows import PILOT
 from expertload.desk.queue.claims import classes_of
@@ -90,6 +90,8 @@ class Challenger(NamedTuple):
                 "thresholds, have come."
             )
         text = self.monitor.summary()
+        if not self.monitor.is_certified:  # then there is no threshold for a load to come
+            text = text.partition(" Load ")[0]
         if self.n_missing:
             n = self.monitor.n_cases
             text += f" It has not answered {self.n_missing} of {n} cases: these count as delegated."
@@ -100,6 +102,8 @@ class Challenger(NamedTuple):
         nothing = {"may_switch": False, "threshold": None, "load_now": None, "load_then": None}
         evidence = nothing if self.monitor is None else self.monitor.to_dict()
         evidence.pop("model_name", None)
+        if evidence["threshold"] is None:
+            evidence["load_then"] = None
         return {
             "model": self.model,
             **evidence,
@@ -304,7 +308,7 @@ def _accepted_now(
         stored, sent = stored_cases(transaction, others[first : first + AT_ONCE])
         routes = policy.route([answer_by(policy.model, case) for case in sent])
         for row, route in zip(stored, routes, strict=True):
-            if route.cause not in ("unknown_model", "model_not_named"):
+            if route.cause not in OF_NO_MODEL:
                 known[row.id] = route.accepted
     return known
 

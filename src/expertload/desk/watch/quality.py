@@ -105,7 +105,7 @@ def _values(
     target = read_policy(policy.document).point.target_accuracy
     alpha, bets = transaction.project.rules.alarm_level, accuracy_bets(target)
     kept = _remembered(monitor, changed)
-    rows = _later_audits(transaction, policy.id, kept.after)
+    rows = later_audits(transaction, policy.id, kept.after)
     is_open = np.array([row.audit == "open" for row in rows], dtype=bool)
     errors = np.array([row.audit == "wrong" for row in rows], dtype=np.float64)
     weights = np.array([weight_of(row) for row in rows])
@@ -169,7 +169,15 @@ def _doubtful(transaction: Transaction, policy: int) -> float | None:
     return float(np.quantile(confidences, DOUBTFUL_SHARE))
 
 
-def _later_audits(transaction: Transaction, policy: int, after: int) -> list[AnyRow]:
+def drawn_audits(transaction: Transaction, policy: int) -> tuple[int, int]:
+    """Return how many audits count, also those drawn since the last answer, and how many wait."""
+    query = select(monitors).where(monitors.c.policy_id == policy)
+    kept = _remembered(transaction.connection.execute(query).one(), None)
+    rows = later_audits(transaction, policy, kept.after)
+    return kept.count + len(rows), sum(row.audit == "open" for row in rows)
+
+
+def later_audits(transaction: Transaction, policy: int, after: int) -> list[AnyRow]:
     """Return audits to count: of each cluster the first one, because others depend on it."""
     rows = transaction.all(
         select(*_AUDIT)

@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, exists, func, select
 
 from expertload.desk.intake.case import CONTROL
 from expertload.desk.intake.golden import PEOPLE
-from expertload.desk.intake.routing import read_policy
+from expertload.desk.intake.routing import OF_NO_MODEL, read_policy
 from expertload.desk.settings import Rules
 from expertload.desk.store.database import Transaction
 from expertload.desk.store.tables import (
@@ -270,7 +270,8 @@ def load_shift(transaction: Transaction) -> dict[str, Any] | None:
         return None
     latest = transaction.values(
         select(cases.c.accepted)
-        .where(cases.c.policy_id == policy.id)
+        # What came without the policy's model says nothing about the cases of that model.
+        .where(cases.c.policy_id == policy.id, cases.c.cause.not_in(OF_NO_MODEL))
         .order_by(cases.c.received.desc())
         .limit(LATEST_CASES)
     )
@@ -325,8 +326,9 @@ def edit_rules(transaction: Transaction, changes: dict[str, Any]) -> Rules:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
+        hint = "use a point: 0.1." if "," in str(first["input"]) else ""
         raise DeskRefusedError(
-            "bad_rule", f"The rule '{name}' is not valid: {first['msg']}."
+            "bad_rule", f"The rule '{name}' is not valid: {first['msg']}.", hint
         ) from error
     change_rules(transaction, rules)
     return rules
