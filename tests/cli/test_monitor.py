@@ -357,6 +357,29 @@ def test_from_branches_and_customers_to_a_monthly_check(run_command, tmp_path):
     assert verdict["state"] in ("confirmed", "not refuted")
 
 
+def test_two_months_of_customers_with_one_state(run, run_command, policy, tmp_path):
+    """What `sample` prints each month works, although May has a customer with more cases."""
+    total = 0
+    for name, largest in (("april", 5), ("may", 8)):
+        file, _ = decisions_of_customers(tmp_path, [1] * 200 + [largest] * 40, name=name)
+        draw = ["--rate", 0.5, "--cluster", "customer", "--seed", 1, "--out", "audits.csv"]
+        said = run_command("sample", file, *draw).stderr
+        least = f"--least-inclusion-probability {0.5 / largest:g}"
+        assert f"expertload monitor POLICY audits.csv {least}" in said
+        drawn = pd.read_csv(tmp_path / "audits.csv").assign(label="a")
+        drawn.to_csv(tmp_path / "audits.csv", index=False)
+        total += len(drawn)
+        if name == "may":  # the probability of April is too high for May
+            error = run(policy, "audits.csv", "--state", "state.json", code=1).stderr
+            assert "0.0625 below the smallest, 0.1" in error
+            assert "--least-inclusion-probability" in error
+        options = [*least.split(), "--state", "state.json", "--json"]
+        verdict = json.loads(run(policy, "audits.csv", *options).stdout)
+        assert verdict["n_audits"] == total
+        again = json.loads(run(policy, "audits.csv", "--state", "state.json", "--json").stdout)
+        assert (again["n_new"], again["evidence"]) == (0, verdict["evidence"])
+
+
 def test_a_sample_is_drawn_with_the_probabilities_it_states(tmp_path):
     rows = ["id,accepted,label,confidence"]
     rows += [f"{i},{'true' if i % 3 else 'false'},a,{i / 3000:.4f}" for i in range(3000)]
@@ -381,11 +404,11 @@ def test_a_sample_is_drawn_with_the_probabilities_it_states(tmp_path):
         draw_audits(file, out=tmp_path / "s.csv", rate=1.0)
 
 
-def decisions_of_customers(tmp_path, sizes):
+def decisions_of_customers(tmp_path, sizes, name=""):
     """Write decisions of customers with these numbers of cases, and return the file."""
     rows = ["id,accepted,label,confidence,customer,branch"]
     owners = [owner for owner, size in enumerate(sizes) for _ in range(size)]
-    rows += [f"{i},true,a,0.9,c{owner},b{i % 2}" for i, owner in enumerate(owners)]
+    rows += [f"{name}{i},true,a,0.9,c{owner},b{i % 2}" for i, owner in enumerate(owners)]
     file = tmp_path / "d.csv"
     file.write_text("\n".join(rows) + "\n")
     return file, np.array(owners)

@@ -152,7 +152,7 @@ class AuditRecords:
             if _is_given(getattr(self, name)[-1]) != _is_given(getattr(batch, name)[0]):
                 raise ParameterError(
                     f"'{name}' is needed for every case or for none. Got it for some cases. "
-                    "Nothing was counted."
+                    "Nothing was counted. Hint: pass it with all audits to a new monitor."
                 )
         if batch.clock != self.clock:
             words = {"time": "dates and times", "number": "numbers", None: "no 'decided_at'"}
@@ -291,8 +291,9 @@ def _repeated_case(key: Key | None, why: str) -> RepeatedCaseError:
 def _unclear_inclusion(wanted: str, got: str) -> ParameterError:
     return ParameterError(
         f"'inclusion_probability' is needed {wanted}. Got {got}. Nothing was counted. Hint: "
-        "least_inclusion_probability=... is the smallest probability with which any decided case "
-        "is audited, fixed before the audits; it may change with time, but not with the case."
+        "least_inclusion_probability=... (--least-inclusion-probability) is the smallest "
+        "probability with which any decided case of that time is audited, drawn or not, as "
+        "'expertload sample' prints it; later audits may have another one."
     )
 
 
