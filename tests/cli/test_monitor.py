@@ -357,6 +357,21 @@ def test_from_branches_and_customers_to_a_monthly_check(run_command, tmp_path):
     assert verdict["state"] in ("confirmed", "not refuted")
 
 
+def test_labels_that_are_no_classes_of_the_policy_are_refused(run, tmp_path):
+    cases = Cases.from_predictions(["no", "yes"] * 150, [[0.9, 0.1], [0.2, 0.8]] * 150)
+    operating_point.certify(cases, target_accuracy=0.95).save(tmp_path / "p.json")
+    rows = ["key,decided_label,label", "1,yes,yes", "2,no,yse", "3,yes,yes ", "4,no,"]
+    (tmp_path / "a.csv").write_text("\n".join(rows) + "\n")
+    said = run("p.json", "a.csv", code=1).stderr
+    assert (
+        "'label' of a.csv must hold the policy's classes (no, yes). Got yse, the first in" in said
+    )
+    (tmp_path / "a.csv").write_text("\n".join(rows).replace("yse", "no") + "\n")
+    assert json.loads(run("p.json", "a.csv", "--json").stdout)["n_errors"] == 0
+    (tmp_path / "a.csv").write_text("key,decided_label,label\n1,true,true\n2,false,true\n")
+    assert json.loads(run("p.json", "a.csv", "--json").stdout)["n_errors"] == 1
+
+
 def test_two_months_of_customers_with_one_state(run, run_command, policy, tmp_path):
     """What `sample` prints each month works, although May has a customer with more cases."""
     total = 0

@@ -137,7 +137,13 @@ def monitor(
         )
         for about in watches
     ]
-    audits = read_audits(file, names=columns, options=opening, with_delegated=watches != [None])
+    audits = read_audits(
+        file,
+        names=columns,
+        options=opening,
+        classes=promised.origin.labels,
+        with_delegated=watches != [None],
+    )
     results = []
     for about, fresh in zip(watches, monitors, strict=True):
         own = audits if about is None else audits.about(about)

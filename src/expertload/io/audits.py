@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import IO, Any, NamedTuple
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 from scipy.special import gammaln
 
 from expertload._check import EXACT, check_fraction, message
-from expertload._labels import is_missing, same_spelling
+from expertload._labels import class_key, is_missing, listed, same_spelling, truth_numbers
 from expertload._typing import AnyArray, BoolArray, FloatArray
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.io.columns import Header
@@ -131,6 +132,7 @@ def read_audits(
     *,
     names: AuditColumns | None = None,
     options: FileOptions | None = None,
+    classes: Sequence[object] | None = None,
     with_delegated: bool = False,
 ) -> AuditTable:
     r"""Read a file of audits: CSV, Parquet, JSON Lines, npz, or a query to a database.
@@ -144,6 +146,9 @@ def read_audits(
         inclusion_probability; decided_at; key.
     options : FileOptions, optional
         How to open the file: a query, a delimiter, an encoding.
+    classes : sequence, optional
+        The classes of the policy. Labels that are none of them are refused: a misspelt one would
+        count as an error of the model.
     with_delegated : bool, default=False
         Whether the file may hold cases left to experts, for promises about classes: not accepted,
         or without a decision. They are audited with certainty.
@@ -179,6 +184,8 @@ def read_audits(
     for name in (columns.decided, columns.label, columns.key):
         if name is not None:
             check_names_told_apart(table[name], name, source.where)
+    for name in filter(None, (columns.decided, columns.label) if classes else ()):
+        _check_classes(_blank_as_none(table[name]), classes or (), name, source.where)
     answers = None
     if with_delegated:
         answers = _set_delegated_aside(table, columns, accepted, source.where)
@@ -400,6 +407,22 @@ def _check_accepted(values: AnyArray, column: str, where: str) -> None:
             f"{where} holds {int(left.sum())} case(s) that were not decided automatically (column "
             f"'{column}', the first in row {int(left.argmax()) + 1}). Hint: leave them out: "
             f"--query 'SELECT * FROM file WHERE {column}::BOOL'."
+        )
+
+
+def _check_classes(
+    answers: Sequence[Any], classes: Sequence[object], column: str, where: str
+) -> None:
+    """Refuse answers that are none of the policy's classes; true and yes may stand for 1."""
+    given = list(dict.fromkeys(str(answer) for answer in answers if answer is not None))
+    keys = {class_key(name) for name in classes}
+    unknown = [name for name in given if class_key(name) not in keys]
+    if unknown and (truth_numbers(classes) is None or truth_numbers(given) is None):
+        row = next(i for i, answer in enumerate(answers, start=1) if str(answer) == unknown[0])
+        raise FileFormatError(
+            f"The column '{column}' of {where} must hold the policy's classes ({listed(classes)}). "
+            f"Got {listed(unknown)}, the first in row {row}. Hint: correct the spelling; where the "
+            "truth is another class, a column 'correct' can say that the decision was wrong."
         )
 
 
