@@ -173,7 +173,7 @@ def test_the_picture_is_drawn(run, policy, tmp_path, kind):
         ("correct\n1\n", ["--state", "s.json"], "has no keys"),
         ("correct,inclusion_probability\n1,1.5\n", [], "in (0, 1]"),
         ("correct,decided_at\n1,soon\n", [], "must hold dates"),
-        ("correct,decided_at\n1,09.04.2026\n", [], "strptime(decided_at, '%d.%m.%Y')"),
+        ("correct,decided_at\n1,09.04.2026\n", [], "strptime(\\\"decided_at\\\", '%d.%m.%Y')"),
         ("decided,label\n,a\n", [], "only automatic decisions can be audited"),
         ("key,correct\n", [], "no audits"),
         ("key,correct\na,1\n", ["--out", "x.txt"], "The plot must be written as"),
@@ -393,6 +393,24 @@ def test_two_months_of_customers_with_one_state(run, run_command, policy, tmp_pa
         assert verdict["n_audits"] == total
         again = json.loads(run(policy, "audits.csv", "--state", "state.json", "--json").stdout)
         assert (again["n_new"], again["evidence"]) == (0, verdict["evidence"])
+
+
+def test_dates_are_rewritten_by_the_query_of_the_hint(run, policy, tmp_path):
+    (tmp_path / "a.csv").write_text("correct,Tag der Tat\n1,09.04.2026\n")
+    error = run(policy, "a.csv", "--decided-at", "Tag der Tat", code=1).stderr
+    query = error.split('--query "')[1].strip().removesuffix('"').replace("\\", "")
+    run(policy, "a.csv", "--decided-at", "Tag der Tat", "--query", query)
+
+
+def test_a_sample_refuses_a_key_that_repeats_and_warns_of_clusters(run_command, tmp_path):
+    file, _ = decisions_of_customers(tmp_path, [2] * 50)
+    error = run_command("sample", file, "--key", "customer", code=1).stderr
+    assert "'customer' of d.csv must identify a case, but 'c0' is the key of 2 automatic" in error
+    said = run_command("sample", file).stderr
+    assert "The column 'customer' of d.csv has 50 distinct values for 100 cases." in said
+    assert "Warning" not in run_command("sample", file, "--cluster", "none").stderr
+    said = run_command("sample", file, "--cluster", "customer").stderr
+    assert "drawn: --rate 0.1 is the share of the clusters, with one case of each." in said
 
 
 def test_a_sample_is_drawn_with_the_probabilities_it_states(tmp_path):
