@@ -421,7 +421,11 @@ def _decided(frame: Any, policy: Policy, columns: Columns, keep: tuple[str, ...]
     for step in (made, rule.checked(), rule.explained(), rule.answered(), rule.decided()):
         opened = opened.with_columns(**step) if step else opened
     named = [nw.col(own).alias(name) for name, own in rule.outputs.items()]
-    return opened.select(*keep, *named).to_native()
+    decided = opened.select(*keep, *named).to_native()
+    if opened.implementation.is_pandas() and all(isinstance(name, int) for name in rule.labels):
+        # Where an answer is missing, pandas would make floats of whole numbers.
+        decided = decided.astype({n: "Int64" for n in rule.outputs if n == "label"})
+    return decided
 
 
 def _has_groups_as_text(policy: Policy, column: str, schema: Mapping[str, Any]) -> bool:
