@@ -21,6 +21,18 @@ def percent(share: float) -> str:
     return f"{round(number, decimals):.{decimals}f}".rstrip("0").rstrip(".") + " %"
 
 
+def shares(load: float) -> tuple[str, str]:
+    """Return the shares decided automatically and left to experts; as shown, they add up to 100 %.
+
+    Examples
+    --------
+    >>> shares(0.2495), shares(0.99996)
+    (('75.1 %', '24.9 %'), ('0.004 %', '99.996 %'))
+    """
+    shown = percent(load)
+    return percent(1 - float(shown.removesuffix(" %")) / 100), shown
+
+
 def promised(share: float) -> str:
     """Return a target or a level in percent: as it was given, or rounded down if it is long.
 

@@ -36,7 +36,7 @@ CLASS_LISTS = ("classes", "classes_", "class_names", "label_names", "target_name
 # Common texts for a missing value. `none` and `missing` are left out, which may be classes.
 MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "nil", "-", "?", ".")
 # The columns, and folders such as `model=a`, that name the model of a row.
-MODELS = ("model", "model_name")
+MODELS = ("model", "model_name", "modell")
 
 # The keys of `expertload.calibrators.CALIBRATORS`.
 CALIBRATOR_NAMES = (

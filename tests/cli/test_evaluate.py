@@ -404,7 +404,7 @@ def test_a_database(run, tmp_path, table):
         (["evaluate", "model.csv", "--out", "."], "could not be written"),
         (["evaluate", "model.csv", "--query", "SELECT 1"], "It has the columns 1"),
         (["decide", "none.json", "model.csv"], "There is no policy none.json"),
-        (["decide", "model.csv", "model.csv"], "not valid JSON"),
+        (["decide", "model.csv", "model.csv"], "The policy comes first"),
     ],
 )
 def test_what_goes_wrong_is_one_sentence_and_exit_code_one(run, file, tmp_path, arguments, says):
@@ -512,3 +512,35 @@ def test_targets_that_are_next_to_each_other_are_told_apart(run, tmp_path):
         assert f"load at {target}" in said
     promise = " ".join(run("evaluate", "c.csv", "--target-accuracy", 0.9975).stdout.split())
     assert "at least 99.75 % of its decisions will be right" in promise
+
+
+def test_groups_without_a_promise_say_why_and_what_would_be_enough(run, tmp_path):
+    rng = np.random.default_rng(0)
+    shown = rng.beta(0.2, 0.2, 800)
+    rows = ["customer,branch,p_yes,label"]
+    for i, p in enumerate(shown):
+        rows.append(f"k{i // 4},b{i // 400},{p:.6f},{'yes' if rng.random() < p else 'no'}")
+    (tmp_path / "a.csv").write_text("\n".join(rows) + "\n")
+    options = ["--group", "branch", "--certify-groups", "--cluster", "customer"]
+    ran = run("evaluate", "a.csv", *options, "--save-policy", "p.json", code=1)
+    for said in (ran.stderr, " ".join(ran.stdout.split())):
+        assert "b0: 400 case(s) in these clusters are too few, even if all were right" in said
+        assert "A target of 0." in said
+        assert "--cluster-promise one_case_each" in said
+    assert "For comparison: one threshold for all cases" in ran.stdout
+
+
+def test_labels_without_a_column_are_named(run, tmp_path):
+    (tmp_path / "a.csv").write_text("Truth,cat,Dog\ncat,0.9,0.1\ndog,0.2,0.8\n")
+    said = run("evaluate", "a.csv", "--label", "Truth", code=1).stderr
+    assert "no column has the name of dog, which the label 'Truth' holds" in said
+
+
+@pytest.mark.parametrize(
+    ("row", "hint"), [('"0,9","0,1"', "pass --decimal ','"), ("90,10", "divide by 100")]
+)
+def test_rows_that_cannot_be_decided_say_what_may_help(run, file, tmp_path, table, row, hint):
+    run("evaluate", file, "--target-accuracy", 0.9, "--save-policy", "p.json")
+    names = [name for name in table if name.startswith("p_")]
+    (tmp_path / "new.csv").write_text(f"{','.join(names)}\n{row},0\n")
+    assert hint in run("decide", "p.json", "new.csv", code=1).stderr

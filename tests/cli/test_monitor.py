@@ -173,7 +173,7 @@ def test_the_picture_is_drawn(run, policy, tmp_path, kind):
         ("correct\n1\n", ["--state", "s.json"], "has no keys"),
         ("correct,inclusion_probability\n1,1.5\n", [], "in (0, 1]"),
         ("correct,decided_at\n1,soon\n", [], "must hold dates"),
-        ("correct,decided_at\n1,09.04.2026\n", [], "strptime(decided_at, '%d.%m.%Y')"),
+        ("correct,decided_at\n1,09.04.2026\n", [], "strptime(\\\"decided_at\\\", '%d.%m.%Y')"),
         ("decided,label\n,a\n", [], "only automatic decisions can be audited"),
         ("key,correct\n", [], "no audits"),
         ("key,correct\na,1\n", ["--out", "x.txt"], "The plot must be written as"),
@@ -357,6 +357,62 @@ def test_from_branches_and_customers_to_a_monthly_check(run_command, tmp_path):
     assert verdict["state"] in ("confirmed", "not refuted")
 
 
+def test_labels_that_are_no_classes_of_the_policy_are_refused(run, tmp_path):
+    cases = Cases.from_predictions(["no", "yes"] * 150, [[0.9, 0.1], [0.2, 0.8]] * 150)
+    operating_point.certify(cases, target_accuracy=0.95).save(tmp_path / "p.json")
+    rows = ["key,decided_label,label", "1,yes,yes", "2,no,yse", "3,yes,yes ", "4,no,"]
+    (tmp_path / "a.csv").write_text("\n".join(rows) + "\n")
+    said = run("p.json", "a.csv", code=1).stderr
+    assert (
+        "'label' of a.csv must hold the policy's classes (no, yes). Got yse, the first in" in said
+    )
+    (tmp_path / "a.csv").write_text("\n".join(rows).replace("yse", "no") + "\n")
+    assert json.loads(run("p.json", "a.csv", "--json").stdout)["n_errors"] == 0
+    (tmp_path / "a.csv").write_text("key,decided_label,label\n1,true,true\n2,false,true\n")
+    assert json.loads(run("p.json", "a.csv", "--json").stdout)["n_errors"] == 1
+
+
+def test_two_months_of_customers_with_one_state(run, run_command, policy, tmp_path):
+    """What `sample` prints each month works, although May has a customer with more cases."""
+    total = 0
+    for name, largest in (("april", 5), ("may", 8)):
+        file, _ = decisions_of_customers(tmp_path, [1] * 200 + [largest] * 40, name=name)
+        draw = ["--rate", 0.5, "--cluster", "customer", "--seed", 1, "--out", "audits.csv"]
+        said = run_command("sample", file, *draw).stderr
+        least = f"--least-inclusion-probability {0.5 / largest:g}"
+        assert f"expertload monitor POLICY audits.csv {least}" in said
+        drawn = pd.read_csv(tmp_path / "audits.csv").assign(label="a")
+        drawn.to_csv(tmp_path / "audits.csv", index=False)
+        total += len(drawn)
+        if name == "may":  # the probability of April is too high for May
+            error = run(policy, "audits.csv", "--state", "state.json", code=1).stderr
+            assert "0.0625 below the smallest, 0.1" in error
+            assert "--least-inclusion-probability" in error
+        options = [*least.split(), "--state", "state.json", "--json"]
+        verdict = json.loads(run(policy, "audits.csv", *options).stdout)
+        assert verdict["n_audits"] == total
+        again = json.loads(run(policy, "audits.csv", "--state", "state.json", "--json").stdout)
+        assert (again["n_new"], again["evidence"]) == (0, verdict["evidence"])
+
+
+def test_dates_are_rewritten_by_the_query_of_the_hint(run, policy, tmp_path):
+    (tmp_path / "a.csv").write_text("correct,Tag der Tat\n1,09.04.2026\n")
+    error = run(policy, "a.csv", "--decided-at", "Tag der Tat", code=1).stderr
+    query = error.split('--query "')[1].strip().removesuffix('"').replace("\\", "")
+    run(policy, "a.csv", "--decided-at", "Tag der Tat", "--query", query)
+
+
+def test_a_sample_refuses_a_key_that_repeats_and_warns_of_clusters(run_command, tmp_path):
+    file, _ = decisions_of_customers(tmp_path, [2] * 50)
+    error = run_command("sample", file, "--key", "customer", code=1).stderr
+    assert "'customer' of d.csv must identify a case, but 'c0' is the key of 2 automatic" in error
+    said = run_command("sample", file).stderr
+    assert "The column 'customer' of d.csv has 50 distinct values for 100 cases." in said
+    assert "Warning" not in run_command("sample", file, "--cluster", "none").stderr
+    said = run_command("sample", file, "--cluster", "customer").stderr
+    assert "drawn: --rate 0.1 is the share of the clusters, with one case of each." in said
+
+
 def test_a_sample_is_drawn_with_the_probabilities_it_states(tmp_path):
     rows = ["id,accepted,label,confidence"]
     rows += [f"{i},{'true' if i % 3 else 'false'},a,{i / 3000:.4f}" for i in range(3000)]
@@ -381,11 +437,11 @@ def test_a_sample_is_drawn_with_the_probabilities_it_states(tmp_path):
         draw_audits(file, out=tmp_path / "s.csv", rate=1.0)
 
 
-def decisions_of_customers(tmp_path, sizes):
+def decisions_of_customers(tmp_path, sizes, name=""):
     """Write decisions of customers with these numbers of cases, and return the file."""
     rows = ["id,accepted,label,confidence,customer,branch"]
     owners = [owner for owner, size in enumerate(sizes) for _ in range(size)]
-    rows += [f"{i},true,a,0.9,c{owner},b{i % 2}" for i, owner in enumerate(owners)]
+    rows += [f"{name}{i},true,a,0.9,c{owner},b{i % 2}" for i, owner in enumerate(owners)]
     file = tmp_path / "d.csv"
     file.write_text("\n".join(rows) + "\n")
     return file, np.array(owners)

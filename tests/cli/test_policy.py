@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 
 import duckdb
+import numpy as np
 import pytest
 
 from tests.io.files import predictions, write
@@ -30,3 +31,18 @@ def test_the_statement_decides_as_the_command_decide(run, tmp_path):
 
 def test_a_dialect_that_is_not_known_is_wrong_use(run, tmp_path):
     assert run("policy", "sql", "policy.json", "--dialect", "oracle", code=2).stdout == ""
+
+
+def test_predictions_of_another_model_are_not_decided(run, tmp_path):
+    table = predictions(400)
+    write(tmp_path / "model.csv", table)
+    run(
+        "evaluate", "model.csv", "--name", "v1", "--target-accuracy", 0.9, "--save-policy", "p.json"
+    )
+    write(tmp_path / "new.csv", {**table, "Model": np.repeat(["v1", "v2"], [399, 1])})
+    said = run("decide", "p.json", "new.csv", code=1).stderr
+    assert "made for the model 'v1', but the column 'Model' of new.csv names 'v2'" in said
+    other = 'SELECT * EXCLUDE ("Model") FROM file'
+    run("decide", "p.json", "new.csv", "--query", other, "--out", "d.csv")
+    write(tmp_path / "new.csv", {**table, "Model": np.repeat("v1", 400)})
+    run("decide", "p.json", "new.csv", "--keep", "Model", "--out", "d.csv")

@@ -7,6 +7,7 @@ import math
 
 import duckdb
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -316,3 +317,14 @@ def test_a_saved_policy_decides_alike(tmp_path):
         decide_frame(policy, pa.table(table), keep=["id"])
     )
     assert policy_sql(again) == policy_sql(policy)
+
+
+def test_whole_numbers_stay_whole_in_pandas():
+    proba = np.array([[0.9, 0.1], [0.2, 0.8]] * 50)
+    policy = choose(Cases.from_predictions([0, 1] * 50, proba), target_accuracy=0.9)
+    new = pd.DataFrame({"p_0": [0.9, np.nan, 0.3], "p_1": [0.1, 0.5, 0.7]})
+    found = decide_frame(policy, new)["label"]
+    assert str(found.dtype) == "Int64"
+    assert found.astype(object).where(found.notna(), None).tolist() == [0, None, 1]
+    with pytest.raises(FileFormatError, match=r"names=ColumnNames\(classes"):
+        decide_frame(policy, new.rename(columns={"p_0": "p_a", "p_1": "p_b"}))

@@ -289,6 +289,22 @@ def test_a_rate_for_all_may_be_raised():
     assert watched.evidence == evidence_path([0, 0], target_accuracy=0.95)[-1]
 
 
+def test_a_later_month_may_have_another_least_probability(tmp_path):
+    april = monitor(least_inclusion_probability=0.02)
+    april.update([1, 0], inclusion_probability=[0.02, 0.1], key=["a", "b"])
+    both = monitor(least_inclusion_probability=0.0125).merge(april)
+    both.update([0, 1], inclusion_probability=[0.0125, 0.1], key=["c", "d"])
+    weight = [1, 0.2, 1, 0.125]
+    wanted = evidence_path([1, 0, 0, 1], target_accuracy=0.95, weight=weight)
+    assert both.history().evidence == pytest.approx(wanted)
+    both.save(tmp_path / "state.json")
+    again = AccuracyMonitor.load(tmp_path / "state.json")
+    assert again.evidence == both.evidence
+    kept = monitor().merge(again)  # without another one, the last is used
+    with pytest.raises(exceptions.ParameterError, match=r"0.01 below the smallest, 0.0125"):
+        kept.update([1], inclusion_probability=[0.01], key=["e"])
+
+
 @pytest.mark.parametrize(
     ("options", "error"),
     [

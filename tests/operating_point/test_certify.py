@@ -359,3 +359,36 @@ def test_mapie_certifies_the_same_thresholds(seed):
     assert 0 < len(passed) < len(tested.threshold)
     if agree.all():
         assert controller.valid_predict_params.tolist() == tested.threshold[passed].tolist()
+
+
+def test_too_few_clusters_are_told_how_many_it_takes():
+    def patients(n):
+        clusters = np.repeat(range(n), 3)
+        cases = Cases.from_correctness(
+            np.ones(3 * n), np.linspace(0.9, 1, 3 * n), clusters=clusters
+        )
+        return op.certify(cases, target_accuracy=0.95)
+
+    few = patients(29)
+    assert few.reason == "too_few_cases"
+    assert "87 case(s) in these clusters are too few, even if all were right." in few.guarantee
+    assert "cluster_promise='one_case_each'" in few.guarantee
+    assert few.sufficient_cases is not None
+    enough = few.sufficient_cases // 3
+    assert not patients(int(0.8 * enough)).is_certified
+    assert patients(int(1.2 * enough)).is_certified
+    assert few.target_within_reach is not None
+
+
+def test_a_share_of_errors_that_plainly_exceeds_the_target_is_not_called_luck():
+    rng = np.random.default_rng(0)
+    confidence = rng.random(4000)
+    correct = rng.random(4000) < 0.8 + 0.2 * confidence
+    clusters = np.arange(4000) // 3
+    cases = Cases.from_correctness(correct, confidence, clusters=clusters)
+    for target in (0.97, 0.99, 0.999):
+        point = op.certify(cases, target_accuracy=target)
+        wrong, accepted = point._first_test
+        assert not point.is_certified
+        if wrong > (1 - target) * accepted:
+            assert "may be high enough" not in point.guarantee

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from expertload._format import percent
+from expertload._format import shares
 from expertload._names import Invalid
 from expertload.cli.files import check_output
 from expertload.cli.options import COLUMNS, OPENING, Policy, Rows, load_policy, takes
@@ -73,17 +73,16 @@ def decide(
 def _say(file: Path, counts: DecisionCounts) -> None:
     said = console(stderr=True)  # standard output may hold the decisions
     said.print(one_line(f"{file.name}: {counts.columns}"), style="dim", soft_wrap=True)
-    automated, load = counts.n_accepted / counts.n_cases, counts.n_delegated / counts.n_cases
+    automated, load = shares(counts.n_delegated / counts.n_cases)
     said.print(
         f"{counts.n_cases} case{'' if counts.n_cases == 1 else 's'}: "
-        f"{counts.n_accepted} decided automatically ({percent(automated)}), "
-        f"{counts.n_delegated} to experts ({percent(load)}).",
+        f"{counts.n_accepted} decided automatically ({automated}), "
+        f"{counts.n_delegated} to experts ({load}).",
         soft_wrap=True,
     )
     if counts.load is not None:
-        load = counts.load.expected_load
-        expected = f"When the policy was made, these were {percent(1 - load)} and {percent(load)}."
-        said.print(expected, style="dim", soft_wrap=True)
+        expected = " and ".join(shares(counts.load.expected_load))
+        said.print(f"When the policy was made, these were {expected}.", style="dim", soft_wrap=True)
         if counts.load.warns:
             said.print(counts.load.summary(), style="yellow", soft_wrap=True)
     _print_reason(said, counts.n_invalid, "could not be decided")

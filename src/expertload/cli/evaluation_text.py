@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from expertload._format import percent, promised
+from expertload._format import percent, promised, shares
 from expertload.cli.screen import one_line, table_of
 from expertload.operating_point.point import digits
 
@@ -51,6 +51,12 @@ def print_evaluation(
         screen.print(Text(str(found.team), style="dim"))
     if found.groups:
         screen.print()
+        if found.thresholds is not None:
+            one = digits(found.operating_point.threshold)
+            said = (
+                f"For comparison: one threshold for all cases ({one}), with no promise to a group."
+            )
+            screen.print(Text(said, style="dim"))
         screen.print(_groups(found))
     if found.target_certification is not None:
         certified = found.target_certification.items()
@@ -115,8 +121,7 @@ def _points(what: str, points: Mapping[Any, OperatingPoint]) -> Table:
         threshold, right = Text("none certified", style="yellow"), ""
         if point.accuracy is not None:
             threshold, right = Text(digits(point.threshold)), percent(point.accuracy)
-        shares = percent(1 - point.expert_load), percent(point.expert_load)
-        return Text(one_line(name)), threshold, *shares, right
+        return Text(one_line(name)), threshold, *shares(point.expert_load), right
 
     headings = (what, "threshold", "automated", "load", "right when automatic")
     return table_of(headings, [row(*each) for each in points.items()])
@@ -130,8 +135,7 @@ def _groups(found: Evaluation) -> Table:
         if rate is not None:
             right = f"{percent(rate.estimate)} ({percent(rate.low)} to {percent(rate.high)})"
         few = Text("few cases" if group.is_small else "", style="yellow")
-        name, shares = Text(one_line(group.name)), (percent(1 - load), percent(load))
-        return name, str(group.n_cases), right, *shares, few
+        return Text(one_line(group.name)), str(group.n_cases), right, *shares(load), few
 
     rows, left_out = [row(group) for group in found.groups[:N_GROUPS]], len(found.groups) - N_GROUPS
     if left_out > 0:
@@ -221,7 +225,7 @@ def print_choice(screen: Console, choice: SplitChoice) -> None:
     found = choice.found
     styles = {name: "bold" if name == found.score.name else "" for name in found.loads}
     rows = [
-        [Text(each, style=styles[name]) for each in (name, percent(1 - load), percent(load))]
+        [Text(each, style=styles[name]) for each in (name, *shares(load))]
         for name, load in found.loads.items()
     ]
     target = promised(found.target_accuracy)

@@ -23,7 +23,7 @@ from expertload.cli.options import (
     load_policy,
     takes,
 )
-from expertload.cli.screen import console
+from expertload.cli.screen import complain, console
 
 if TYPE_CHECKING:
     from expertload.io import AuditColumns, AuditTable, FileOptions
@@ -137,7 +137,13 @@ def monitor(
         )
         for about in watches
     ]
-    audits = read_audits(file, names=columns, options=opening, with_delegated=watches != [None])
+    audits = read_audits(
+        file,
+        names=columns,
+        options=opening,
+        classes=promised.origin.labels,
+        with_delegated=watches != [None],
+    )
     results = []
     for about, fresh in zip(watches, monitors, strict=True):
         own = audits if about is None else audits.about(about)
@@ -294,7 +300,8 @@ def sample(
     key : COLUMN, default by name
         The identifier of the case.
     cluster : COLUMN
-        The customer, patient, ... of a case: at most one case of each is drawn.
+        The customer, patient, ... of a case: the rate is the share of these, and one case of each
+        is drawn; 'none' turns off the warning about such columns.
     seed, default random
         The seed of a draw that can be repeated.
     """
@@ -314,9 +321,17 @@ def sample(
     )
     least = counts.least_inclusion_probability
     least = math.floor(least * 1e6) / 1e6  # rounded up, it would not be the least
-    option = f" --least-inclusion-probability {least:g}" if more_doubtful or cluster else ""
+    by_cluster = cluster not in (None, "none")
+    option = f" --least-inclusion-probability {least:g}" if more_doubtful or by_cluster else ""
+    one = (
+        f": --rate {rate:g} is the share of the clusters, with one case of each"
+        if by_cluster
+        else ""
+    )
+    if counts.warning:
+        complain(f"Warning: {counts.warning}", style="yellow")
     console(stderr=True).print(
-        f"{counts.n_drawn} of {counts.n_decided} automatic decisions were drawn. When their labels "
-        f"are filled in: expertload monitor POLICY {out or 'AUDITS'}{option}",
+        f"{counts.n_drawn} of {counts.n_decided} automatic decisions were drawn{one}. When their "
+        f"labels are filled in: expertload monitor POLICY {out or 'AUDITS'}{option}",
         soft_wrap=True,
     )

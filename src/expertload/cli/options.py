@@ -293,11 +293,16 @@ def load_policy(path: Path) -> Saved:
     Traceback (most recent call last):
     expertload.exceptions.DataNotFoundError: There is no policy nowhere.json. ...
     """
-    from expertload.exceptions import DataNotFoundError
+    from expertload.exceptions import DataNotFoundError, FileFormatError
     from expertload.operating_point import load_operating_point
 
     if not path.is_file():
         raise DataNotFoundError(
             f"There is no policy {path}. Hint: expertload evaluate FILE --save-policy {path}"
         )
-    return load_operating_point(path)
+    try:
+        return load_operating_point(path)
+    except FileFormatError as error:
+        if path.suffix.lower() == ".json":
+            raise
+        raise FileFormatError(f"{error} The policy comes first, before the file.") from None

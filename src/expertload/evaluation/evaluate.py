@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from expertload._check import check_fraction, check_targets, parameter_error
-from expertload._format import percent, promised
+from expertload._format import percent, promised, shares
 from expertload.cases import Cases, check_are_cases, counted
 from expertload.evaluation.evaluation import Calibration, Evaluation
 from expertload.evaluation.groups import Members, evaluate_members, name_members, rate_interval
@@ -207,7 +207,7 @@ def _in_words(
     return (
         f"{refusal}; on these, deciding at a confidence of at least {digits(point.threshold)} was "
         f"right in {percent(point.accuracy)} of decisions, with "
-        f"{percent(1 - point.expert_load)} of all cases automated and "
+        f"{shares(point.expert_load)[0]} of all cases automated and "
         f"{_seen(point, is_weighted=cases.weight is not None)} left to experts."
     ), why
 
@@ -217,7 +217,7 @@ def _promise(point: CertifiedPoint) -> str:
         f"If the model decides only the cases in which its confidence is at least "
         f"{digits(point.threshold)}, at least {promised(point.target_accuracy)} of its decisions "
         f"will be right (one can be {promised(point.confidence_level)} sure of that). That "
-        f"automates {percent(1 - point.expert_load)} of all cases, and experts see {_seen(point)}."
+        f"automates {shares(point.expert_load)[0]} of all cases, and experts see {_seen(point)}."
     )
 
 

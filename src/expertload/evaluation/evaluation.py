@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expertload._format import percent, promised
+from expertload._format import percent, promised, shares
 from expertload._html import Row, small_table
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.cases import Cases
@@ -33,12 +33,14 @@ from expertload.operating_point import (
     CertifiedTargets,
     OperatingPoint,
 )
+from expertload.operating_point.certified import ONE_OF_EACH
 from expertload.significance import COCBand, Comparison, Interval, aucoc_paired_test, coc_band
 from expertload.significance.compare import check_same_cases
 from expertload.tally import Tally, cumulative_from_bottom
 from expertload.team import TeamEvaluation
 
 N_BINS = 20
+N_EXPLAINED = 5  # groups without a promise, of which is said why
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,11 +231,12 @@ class Evaluation:
         if policy is None or isinstance(policy, CertifiedPoint):
             return self.guarantee, self.conditions
         kinds = {CertifiedGroups: "group", CertifiedClasses: "answer"}
-        what, load = kinds.get(type(policy), "answer of each group"), policy.expert_load
+        what = kinds.get(type(policy), "answer of each group")
+        automated, load = shares(policy.expert_load)
         return (
-            f"Each {what} has its own threshold. Together they decide {percent(1 - load)} of all "
-            f"cases automatically and leave {percent(load)} to experts."
-        ), policy.guarantee
+            f"Each {what} has its own threshold. Together they decide {automated} of all cases "
+            f"automatically and leave {load} to experts."
+        ), " ".join([policy.guarantee, *_missing(policy)])
 
     def compare(self, other: Evaluation) -> Comparison:
         """Test whether another model differs in AUCOC on the same cases, in the same order.
@@ -369,6 +372,16 @@ class Evaluation:
         rows = (f"{name} {value} ({remark})" for name, value, remark in self.rows)
         team = [] if self.team is None else [str(self.team)]
         return "\n".join([f"{self.n_cases} cases", *rows, *self.lead, *team])
+
+
+def _missing(policy: CertifiedGroups | CertifiedClasses | CertifiedGroupClasses) -> list[str]:
+    """Return why nothing is certified in some groups, and what would be enough."""
+    if not isinstance(policy, CertifiedGroups):
+        return []
+    missing = {group: point for group, point in policy.items() if not point.is_certified}
+    said = [f"{group}: {point.why}" for group, point in list(missing.items())[:N_EXPLAINED]]
+    in_clusters = any(point.clusters == "all_cases" for point in missing.values())
+    return [*said, *([ONE_OF_EACH] if in_clusters else [])]
 
 
 def _ends(interval: Interval, show: Callable[[float], str] = percent) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import IO, Any, NamedTuple
 
@@ -13,13 +15,14 @@ import pyarrow as pa
 from scipy.special import gammaln
 
 from expertload._check import EXACT, check_fraction, message
-from expertload._labels import is_missing, same_spelling
+from expertload._labels import class_key, is_missing, listed, same_spelling, truth_numbers
 from expertload._typing import AnyArray, BoolArray, FloatArray
-from expertload.exceptions import FileFormatError, ParameterError
-from expertload.io.columns import Header
+from expertload.exceptions import DataTypeError, FileFormatError, ParameterError
+from expertload.io.columns import Header, Identity, find_identity
 from expertload.io.files import FileOptions
+from expertload.io.formats import quoted
 from expertload.io.source import Table, open_source
-from expertload.io.table import known_clusters
+from expertload.io.table import cluster_warning, known_clusters
 from expertload.io.values import (
     check_names_told_apart,
     class_numbers,
@@ -131,6 +134,7 @@ def read_audits(
     *,
     names: AuditColumns | None = None,
     options: FileOptions | None = None,
+    classes: Sequence[object] | None = None,
     with_delegated: bool = False,
 ) -> AuditTable:
     r"""Read a file of audits: CSV, Parquet, JSON Lines, npz, or a query to a database.
@@ -144,6 +148,9 @@ def read_audits(
         inclusion_probability; decided_at; key.
     options : FileOptions, optional
         How to open the file: a query, a delimiter, an encoding.
+    classes : sequence, optional
+        The classes of the policy. Labels that are none of them are refused: a misspelt one would
+        count as an error of the model.
     with_delegated : bool, default=False
         Whether the file may hold cases left to experts, for promises about classes: not accepted,
         or without a decision. They are audited with certainty.
@@ -179,6 +186,8 @@ def read_audits(
     for name in (columns.decided, columns.label, columns.key):
         if name is not None:
             check_names_told_apart(table[name], name, source.where)
+    for name in filter(None, (columns.decided, columns.label) if classes else ()):
+        _check_classes(_blank_as_none(table[name]), classes or (), name, source.where)
     answers = None
     if with_delegated:
         answers = _set_delegated_aside(table, columns, accepted, source.where)
@@ -192,7 +201,7 @@ def read_audits(
         inclusion_probability=None
         if share is None
         else numbers_from(table[share], share, source.where),
-        decided_at=_moments(table, columns.decided_at),
+        decided_at=_moments(table, columns.decided_at, source.where),
         key=_keys(table, columns.key, source.where),
     )
 
@@ -225,7 +234,8 @@ def draw_audits(
     key : str, optional
         The column that identifies a case; found by name by default.
     cluster : str, optional
-        The column that names whom a case belongs to, such as a customer. One case of each is drawn
+        The column that names whom a case belongs to, such as a customer; ``"none"`` turns off the
+        warning about such columns. One case of each is drawn
         at random, and audited with the probability `rate`: several would not be independent. A
         case's probability is then `rate` over the number of decided cases of its cluster.
     seed : int, optional
@@ -266,19 +276,27 @@ def draw_audits(
             f"{', '.join([*lacking, *([] if named else ['a key'])])}. Hint: keep the column that "
             "identifies a case (expertload decide --keep COLUMN), and name it (--key COLUMN)."
         )
+    warning = ""
+    if cluster is None:
+        likely = find_identity(
+            source.header, Identity(), [named, *map(str, found.values())]
+        ).cluster
+        if likely is not None:
+            values = source.read([likely])[likely]
+            warning = cluster_warning(values, likely, source.where, "false alarms become likely")
+    cluster = source.header.find(cluster)
     columns = {"key": named, **{name: str(column) for name, column in found.items()}}
     when = source.header.same("decided_at")
     columns |= {} if when is None else {"decided_at": when}
     kept = [name for name in source.columns if name not in (*columns.values(), "row", "why")]
     columns |= {name: name for name in kept if name not in (*columns, *WRITTEN)}
-    if cluster is not None:
-        source.header.named(cluster)
-        if more_doubtful:
-            raise ParameterError("--more-doubtful and --cluster cannot be combined.")
+    if cluster is not None and more_doubtful:
+        raise ParameterError("--more-doubtful and --cluster cannot be combined.")
     table = source.read([*columns.values()], [columns["confidence"]])
     decided = grades_from(table[columns["accepted"]], columns["accepted"], source.where) == 1
     if not decided.any():
         raise FileFormatError(f"{source.where} holds no automatic decisions.")
+    _check_keys(table[named][decided], named, source.where)
     rows = {name: table[column][decided] for name, column in columns.items() if name != "accepted"}
     inclusion = np.full(int(decided.sum()), share)
     if more_doubtful:
@@ -295,7 +313,19 @@ def draw_audits(
     with open_writer(out) as write:
         written = {name: pa.array(values[drawn].tolist()) for name, values in rows.items()}
         write({**written, "label": pa.nulls(n_drawn, pa.string())})
-    return SampleCounts(len(inclusion), n_drawn, float(inclusion.min()))
+    return SampleCounts(len(inclusion), n_drawn, float(inclusion.min()), warning)
+
+
+def _check_keys(values: AnyArray, column: str, where: str) -> None:
+    """Refuse a key that repeats: the monitor could not tell its cases apart."""
+    keys = [plain_key(value) for value in values.tolist()]
+    key, times = Counter(keys).most_common(1)[0]
+    if times > 1:
+        raise FileFormatError(
+            f"The column '{column}' of {where} must identify a case, but '{key}' is the key of "
+            f"{times} automatic decisions. Hint: name the column that identifies a case (--key); "
+            "for the customer, patient, ... of a case, there is --cluster."
+        )
 
 
 def _one_of_each(
@@ -312,11 +342,15 @@ def _one_of_each(
 
 
 class SampleCounts(NamedTuple):
-    """How many automatic decisions there were, how many were drawn, and the least probability."""
+    """How many automatic decisions there were, how many were drawn, and the least probability.
+
+    If cases seem to form clusters that were not named, there is a warning.
+    """
 
     n_decided: int
     n_drawn: int
     least_inclusion_probability: float
+    warning: str = ""
 
 
 def check_not_sorted(audits: AuditTable) -> None:
@@ -403,6 +437,22 @@ def _check_accepted(values: AnyArray, column: str, where: str) -> None:
         )
 
 
+def _check_classes(
+    answers: Sequence[Any], classes: Sequence[object], column: str, where: str
+) -> None:
+    """Refuse answers that are none of the policy's classes; true and yes may stand for 1."""
+    given = list(dict.fromkeys(str(answer) for answer in answers if answer is not None))
+    keys = {class_key(name) for name in classes}
+    unknown = [name for name in given if class_key(name) not in keys]
+    if unknown and (truth_numbers(classes) is None or truth_numbers(given) is None):
+        row = next(i for i, answer in enumerate(answers, start=1) if str(answer) == unknown[0])
+        raise FileFormatError(
+            f"The column '{column}' of {where} must hold the policy's classes ({listed(classes)}). "
+            f"Got {listed(unknown)}, the first in row {row}. Hint: correct the spelling; where the "
+            "truth is another class, a column 'correct' can say that the decision was wrong."
+        )
+
+
 def _set_delegated_aside(
     table: Table, columns: AuditColumns, accepted: str | None, where: str
 ) -> tuple[AnyArray, AnyArray] | None:
@@ -451,7 +501,7 @@ def _blank_as_none(values: AnyArray) -> list[Any]:
     return [None if is_missing(v) or not str(v).strip() else v for v in values.tolist()]
 
 
-def _moments(table: Table, name: str | None) -> AnyArray | None:
+def _moments(table: Table, name: str | None, where: str) -> AnyArray | None:
     """Return moments: numbers if all are numbers, otherwise times or their text."""
     if name is None:
         return None
@@ -461,8 +511,22 @@ def _moments(table: Table, name: str | None) -> AnyArray | None:
     try:
         numbers = values.astype(np.float64)
     except (TypeError, ValueError):
+        _check_year_first(values, name, where)
         return values
     return numbers if np.abs(numbers).max() < EXACT else _exact(values, numbers)
+
+
+def _check_year_first(values: AnyArray, column: str, where: str) -> None:
+    """Refuse dates such as 09.04.2026, whose order only the user knows."""
+    for row, value in enumerate(values.tolist(), start=1):
+        mark = re.fullmatch(r"\d{1,2}([./-])\d{1,2}\1\d{4}.*", str(value).strip())
+        if mark is not None:
+            form, name = mark[1].join(("%d", "%m", "%Y")), quoted(column).replace('"', r"\"")
+            raise DataTypeError(
+                f"The column '{column}' of {where} must hold dates with the year first, or "
+                f"numbers. Got '{value}' in row {row}. Hint: name the order in a query: --query "
+                f"\"SELECT * REPLACE (strptime({name}, '{form}') AS {name}) FROM file\""
+            )
 
 
 def _exact(values: AnyArray, numbers: FloatArray) -> AnyArray:

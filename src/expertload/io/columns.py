@@ -323,14 +323,29 @@ def find_columns(
         return replace(found, label=label, confidence=confidence, prediction=prediction)
     if label and not any(other) and names.classes is None:
         free = [name for name in header.names if name not in (label, found.group, found.weight)]
-        picked = named_after(free, values_of(label))
+        values = values_of(label)
+        picked = named_after(free, values)
         if picked.columns:
             return _of_classes(found, picked, header, names)
+        if header.is_named(names.label) and confidence is None:
+            raise _without_columns(header, label, values)
     raise FileFormatError(
         f"No predictions were found in {header.where}: it needs a label (y_true, label, target or "
         "class) with probabilities (p_*, prob_* or proba_*, or all columns named exactly as the "
         "label's values) or logits (logit_*), or confidence with correct or with a label and a "
         f"prediction (y_pred). {header.listed} {HINT}"
+    )
+
+
+def _without_columns(header: Header, label: str, values: Collection[str]) -> FileFormatError:
+    """Return the error for labels whose probabilities are in no column of their name."""
+    columns = {class_key(name) for name in header.names}
+    lacking = sorted(name for name in values if class_key(name) not in columns)
+    return FileFormatError(
+        f"No probabilities were found in {header.where}: none are called p_*, prob_*, proba_* or "
+        f"logit_*, and no column has the name of {listed(lacking)}, which the label '{label}' "
+        f"holds. {header.listed} Hint: name the columns of the probabilities (--probabilities), "
+        "and the class of each if their names differ (--classes)."
     )
 
 

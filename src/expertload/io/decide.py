@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from expertload._check import check_option
-from expertload._labels import class_key, in_order, is_missing, listed
-from expertload._names import Invalid
+from expertload._labels import class_key, in_order, is_missing, listed, same_spelling
+from expertload._names import MODELS, Invalid
 from expertload.exceptions import DataTypeError, FileFormatError, ParameterError
 from expertload.io.columns import ColumnNames, Columns, Header
 from expertload.io.files import FileOptions
+from expertload.io.formats import quoted
 from expertload.io.frames import check_number, open_frame, with_numbers
 from expertload.io.policy_columns import ADDED, Policy, has_numbered_groups, policy_columns
 from expertload.io.rule import SPELLINGS, Dialect, InFrames, InSQL, Rule
@@ -38,10 +39,12 @@ from expertload.operating_point.point import confidence_of
 
 CHUNK = 100_000
 MOST_COMPARED = 20_000
-REPAIR = (
-    "probabilities are fractions that sum to one; for logits, pass --logits, for rounded "
-    "values --normalize; --invalid delegate leaves such cases to experts"
-)
+# What may help, by how the reason ends why a row cannot be decided.
+REPAIRS = {
+    "not a number": "if the decimal mark is a comma, pass --decimal ','",
+    "not in [0, 1]": "for percentages, divide by 100; for logits, pass --logits",
+    "sum to one": "for logits, pass --logits; for rounded values, --normalize",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,11 +144,16 @@ def decide_file(
         columns = _as_listed(source, policy, columns)
     columns = replace(columns, is_half=not source.halves.isdisjoint(columns.probabilities))
     kept = tuple(dict.fromkeys(_kept(source, name) for name in keep))
+    model = None if policy.origin.model_name is None else source.header.find(None, MODELS)
     decider = _Decider(policy, columns, source, refuses=invalid == "refuse")
     counts: Counter[str] = Counter()
     drawn = _Drawn()
     with open_writer(out) as write:
-        for written, numbers, row in _batches(source, columns, kept, is_typed=is_parquet(out)):
+        others = tuple(dict.fromkeys(name for name in (columns.group, model) if name))
+        typed = [name for name in kept if is_parquet(out) and name not in others]
+        for written, numbers, row in _batches(source, columns, (*kept, *others), typed):
+            if model is not None:
+                _check_model(written[model], str(policy.origin.model_name), model, source.where)
             answers = decider.decide(written, numbers, row)
             counts.update(_counted(answers))
             drawn.add(answers)
@@ -219,19 +227,28 @@ def _as_listed(source: Source, policy: Policy, columns: Columns) -> Columns:
 
 
 def _batches(
-    source: Source, columns: Columns, kept: tuple[str, ...], *, is_typed: bool
+    source: Source, columns: Columns, names: tuple[str, ...], typed: list[str]
 ) -> Iterator[tuple[Batch, Batch, int]]:
-    """Yield text, numbers and the first row of each batch; kept columns may have their own type."""
-    groups = () if columns.group is None else (columns.group,)
-    typed = [name for name in kept if is_typed and name not in groups]
+    """Yield text, numbers and the first row of each batch; some columns have their own type."""
     row = 1
-    for written, numbers in source.batches(
-        (*kept, *groups), columns.numbers, size=CHUNK, typed=typed
-    ):
+    for written, numbers in source.batches(names, columns.numbers, size=CHUNK, typed=typed):
         n_rows = len(next(iter(numbers.values())))
         if n_rows:
             yield written, numbers, row
         row += n_rows
+
+
+def _check_model(models: Any, own: str, column: str, where: str) -> None:
+    """Refuse predictions of another model than the one that a policy was made for."""
+    names = [name for name in models.unique().to_pylist() if not is_missing(name)]
+    other = next((str(name) for name in names if same_spelling(name) != same_spelling(own)), None)
+    if other is not None:
+        raise FileFormatError(
+            f"The policy was made for the model '{own}', but the column '{column}' of {where} "
+            f"names '{other}'. Hint: decide the predictions of '{own}' alone, or make a policy for "
+            "the other model; if the column means something else, leave it out: --query 'SELECT * "
+            f"EXCLUDE ({quoted(column)}) FROM file'."
+        )
 
 
 class _Decider:
@@ -255,9 +272,12 @@ class _Decider:
         frame = frame.with_columns(**rule.explained())
         if self.refuses and confidence.null_count:
             first = int(to_numpy(confidence.is_null()).argmax())
+            why = str(frame[rule.outputs["why"]][first])
+            hints = [hint for end, hint in REPAIRS.items() if why.endswith(end)]
+            hint = "; ".join([*hints, "--invalid delegate leaves such cases to experts"])
             raise FileFormatError(
-                f"Row {first_row + first} of {self.source.where} cannot be decided: "
-                f"{frame[rule.outputs['why']][first]}. Hint: {REPAIR}."
+                f"Row {first_row + first} of {self.source.where} cannot be decided: {why}. Hint: "
+                f"{hint}."
             )
         sound = to_numpy(confidence.drop_null())
         if first_row == 1 and columns.confidence is not None and len(sound):
@@ -401,7 +421,11 @@ def _decided(frame: Any, policy: Policy, columns: Columns, keep: tuple[str, ...]
     for step in (made, rule.checked(), rule.explained(), rule.answered(), rule.decided()):
         opened = opened.with_columns(**step) if step else opened
     named = [nw.col(own).alias(name) for name, own in rule.outputs.items()]
-    return opened.select(*keep, *named).to_native()
+    decided = opened.select(*keep, *named).to_native()
+    if opened.implementation.is_pandas() and all(isinstance(name, int) for name in rule.labels):
+        # Where an answer is missing, pandas would make floats of whole numbers.
+        decided = decided.astype({n: "Int64" for n in rule.outputs if n == "label"})
+    return decided
 
 
 def _has_groups_as_text(policy: Policy, column: str, schema: Mapping[str, Any]) -> bool:

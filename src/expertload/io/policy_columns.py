@@ -237,10 +237,11 @@ def _in_order(known: Origin, picked: Picked, where: str) -> Picked:
 
 
 def _refuse(labels: Sequence[ClassName], classes: Sequence[str], where: str) -> NoReturn:
+    option = "names=ColumnNames(classes=...)" if where == "the frame" else "--classes"
     raise FileFormatError(
         f"The policy has the classes {listed(labels)}, but the probabilities of {where} belong to "
         f"{listed(classes)}. Hint: name the columns after the classes, such as p_{labels[0]}, "
-        "or name the class of each column, in order (--classes)."
+        f"or name the class of each column, in order ({option})."
     )
 
 

@@ -104,17 +104,8 @@ class PredictionsTable:
         column = self.identity.cluster
         if self.is_clustered or self.clusters is None or column is None:
             return ""
-        named = [cluster for cluster in self.clusters.tolist() if cluster is not None]
-        n_clusters = len(set(named))
-        fewest = 1 if column.lower() in CLUSTERS else FEWEST_CLUSTERS
-        if not fewest <= n_clusters < len(named):
-            return ""
-        return (
-            f"The column '{column}' of {self.where} has {n_clusters} distinct values for "
-            f"{len(named)} cases. If cases with the same value belong together, they are not "
-            "independent: intervals are too narrow, and a certified accuracy is too optimistic. "
-            f"Hint: pass --cluster {column}, or --cluster none if the column means something else."
-        )
+        harm = "intervals are too narrow, and a certified accuracy is too optimistic"
+        return cluster_warning(self.clusters, column, self.where, harm)
 
     @property
     def used(self) -> str:
@@ -325,6 +316,20 @@ def check_not_trained(parts: AnyArray, column: str, where: str) -> None:
             'leave out those of the training, such as with --query "SELECT * FROM file WHERE '
             f'{column} = {text_of(others[0])}"; if the column means something else, rename it.'
         )
+
+
+def cluster_warning(values: AnyArray, column: str, where: str, harm: str) -> str:
+    """Return a warning if the values of a column repeat as those of clusters do; else empty."""
+    named = [cluster for cluster in values.tolist() if cluster is not None]
+    n_clusters = len(set(named))
+    fewest = 1 if column.lower() in CLUSTERS else FEWEST_CLUSTERS
+    if not fewest <= n_clusters < len(named):
+        return ""
+    return (
+        f"The column '{column}' of {where} has {n_clusters} distinct values for {len(named)} "
+        f"cases. If cases with the same value belong together, they are not independent: {harm}. "
+        f"Hint: pass --cluster {column}, or --cluster none if the column means something else."
+    )
 
 
 def known_clusters(values: AnyArray, column: str, where: str) -> AnyArray:

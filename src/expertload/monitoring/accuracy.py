@@ -76,7 +76,7 @@ class AccuracyMonitor:
         limit, a late fall is found sooner.
     least_inclusion_probability : float, optional
         The smallest probability with which any decided case is audited, if these differ. Fixed
-        before the audits.
+        before the labels; later audits may have another one.
     order : {"decision", "arrival"}, default="decision"
         In "decision" order a new case must not be decided before one already counted. "arrival"
         counts labels as they arrive, whatever their dates; this is only valid if the time a review
@@ -226,7 +226,9 @@ class AccuracyMonitor:
         ----------
         *others : AccuracyMonitor
             Monitors of the same promise, and of the same policy if they were made from policies.
-            All audits must have ``decided_at``; equal moments are ordered by key.
+            All audits must have ``decided_at``; equal moments are ordered by key. Each audit keeps
+            its least inclusion probability; for later ones, that of this monitor is used, or if it
+            has none, that of the others.
 
         Returns
         -------
@@ -242,9 +244,10 @@ class AccuracyMonitor:
         4
         """
         monitors = (self, *others)
-        merged = type(self)(**self._promise)
-        merged._about = self._about
-        merged.policy_digest = _check_same_promise(monitors)
+        digest = _check_same_promise(monitors)
+        leasts = [least for each in monitors if (least := each._least_inclusion) is not None]
+        merged = type(self)(**self._promise, least_inclusion_probability=next(iter(leasts), None))
+        merged._about, merged.policy_digest = self._about, digest
         merged._records = AuditRecords.merged([m._records for m in monitors if m.n_audits])
         return merged
 
@@ -456,7 +459,6 @@ class AccuracyMonitor:
             "target_accuracy": self.target_accuracy,
             "confidence_level": self.confidence_level,
             "blocks": self._blocks,
-            "least_inclusion_probability": self._least_inclusion,
             "order": self._order,
         }
 
@@ -483,7 +485,10 @@ class AccuracyMonitor:
         1.0
         """
         content = {
-            "promise": self._promise,
+            "promise": {
+                **self._promise,
+                "least_inclusion_probability": self._least_inclusion,
+            },
             "policy": self.policy_digest,
             "audits": self._records.columns(),
             **({} if self._about is None else {"about": str(self._about)}),
@@ -507,8 +512,6 @@ class AccuracyMonitor:
         try:
             monitor = cls(**promise)
             if correct:
-                if audits["least_inclusion_probability"] is None:
-                    audits["least_inclusion_probability"] = monitor._least_inclusion
                 monitor._add(read_audits(**audits), mix=False)
         except (InvalidInputError, TypeError) as error:
             DOCUMENT.refuse(f"its audits cannot be counted ({error})")

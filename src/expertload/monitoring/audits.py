@@ -10,7 +10,6 @@ A batch of audits is checked completely before anything is changed.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -152,7 +151,7 @@ class AuditRecords:
             if _is_given(getattr(self, name)[-1]) != _is_given(getattr(batch, name)[0]):
                 raise ParameterError(
                     f"'{name}' is needed for every case or for none. Got it for some cases. "
-                    "Nothing was counted."
+                    "Nothing was counted. Hint: pass it with all audits to a new monitor."
                 )
         if batch.clock != self.clock:
             words = {"time": "dates and times", "number": "numbers", None: "no 'decided_at'"}
@@ -291,8 +290,9 @@ def _repeated_case(key: Key | None, why: str) -> RepeatedCaseError:
 def _unclear_inclusion(wanted: str, got: str) -> ParameterError:
     return ParameterError(
         f"'inclusion_probability' is needed {wanted}. Got {got}. Nothing was counted. Hint: "
-        "least_inclusion_probability=... is the smallest probability with which any decided case "
-        "is audited, fixed before the audits; it may change with time, but not with the case."
+        "least_inclusion_probability=... (--least-inclusion-probability) is the smallest "
+        "probability with which any decided case of that time is audited, drawn or not, as "
+        "'expertload sample' prints it; later audits may have another one."
     )
 
 
@@ -432,21 +432,7 @@ def _microseconds(moment: Any) -> int:
         return (zoned.astimezone(UTC) - EPOCH) // MICROSECOND  # refuses years outside 1 to 9999
     except (ValueError, TypeError, OverflowError):
         wanted = "must hold dates, ISO text such as '2026-03-01T09:30', or numbers"
-        raise DataTypeError(
-            message("decided_at", wanted, f"{moment!r}", _hint_of_order(moment))
-        ) from None
-
-
-def _hint_of_order(moment: Any) -> str | None:
-    """Return how to rewrite dates such as 09.04.2026, whose order only the user knows."""
-    mark = re.fullmatch(r"\d{1,2}([./-])\d{1,2}\1\d{4}.*", str(moment).strip())
-    if mark is None:
-        return None
-    form = mark[1].join(("%d", "%m", "%Y"))
-    return (
-        'write the year first, or name the order in a query: --query "SELECT * REPLACE '
-        f"(strptime(decided_at, '{form}') AS decided_at) FROM file\""
-    )
+        raise DataTypeError(message("decided_at", wanted, f"{moment!r}")) from None
 
 
 def as_numbers(value: ArrayLike, name: str) -> FloatArray:

@@ -15,7 +15,9 @@ The weight w is for cases that are audited with different probabilities: w = lea
 pi is the probability with which this case was audited and least the smallest that any case had.
 Over all decided cases the mean of w (x - r), counting 0 for those not audited, is then least times
 the mean of x - r, whatever pi depends on. The argument needs w <= 1, and a `least` that was fixed
-before.
+before the labels. It is made case by case, given all earlier cases: every factor has a mean of at
+most 1 if the `least` of its case depends only on the past and on the cases, not on the labels. So
+the cases of a new month may have a higher or lower one; what was bet before stays as it was.
 
 Fresh capital for every block
 -----------------------------

@@ -58,6 +58,11 @@ CLUSTER_CONDITIONS: dict[ClusterPromise, str] = {
     ),
 }
 
+ONE_OF_EACH = (
+    "Hint: with cluster_promise='one_case_each' (--cluster-promise one_case_each), the promise is "
+    "about one case of each cluster, and fewer clusters are enough."
+)
+
 # Promises about experts who err; see `expertload.team`.
 TEAM_RISKS = ("team", "combined_team", "not_worse")
 TEAM_CONDITIONS = (
@@ -270,11 +275,17 @@ class CertifiedPoint(OperatingPoint):
         """The promise in words; or why there is none, and what would be enough."""
         if self.is_certified:
             return f"{sure_that(self.confidence_level)} {self._promise}. {self.conditions}"
-        why = " ".join(filter(None, (self._cause, self._more_cases, self._lower_target)))
         target = f"at a target of {at_least(self.target_accuracy)}"
         if self.risk == "not_worse":
             target = f"against experts alone with a margin of {1 - self.target_accuracy:.6g}"
-        return f"Nothing is certified {target}: {why}"
+        hint = f" {ONE_OF_EACH}" if self.clusters == "all_cases" else ""
+        return f"Nothing is certified {target}: {self.why}{hint}"
+
+    @property
+    def why(self) -> str:
+        """Why nothing is certified, and what would be enough; empty if something is."""
+        parts = () if self.is_certified else (self._cause, self._more_cases, self._lower_target)
+        return " ".join(filter(None, parts))
 
     @property
     def _promise(self) -> str:
@@ -297,9 +308,10 @@ class CertifiedPoint(OperatingPoint):
         if self._first_test is not None:
             errors, accepted = map(quantity, self._first_test)
             first = f" ({errors} of the {accepted} most confident wrong)"
-        counted = "case(s)" if self.clusters is None else "case(s) that count"
+        kind = {None: "", "one_case_each": " that count", "all_cases": " in these clusters"}
         if self.reason == "too_few_cases":
-            return f"{quantity(self.n_cases)} {counted} are too few, even if all were right."
+            some = f"{quantity(self.n_cases)} case(s){kind[self.clusters]}"
+            return f"{some} are too few, even if all were right."
         if self.reason == "too_few_accepted":
             return "the thresholds to test accept too few of the cases, even if all were right."
         if self.reason == "over_confident_top":
@@ -311,6 +323,12 @@ class CertifiedPoint(OperatingPoint):
             )
         if self.reason == "accuracy_too_low":
             return f"the accuracy is too low{first}."
+        wrong, most = self._first_test or (0.0, 0.0)
+        if wrong > (1 - self.target_accuracy) * most:
+            return (
+                f"the first threshold tested accepts too many wrong cases{first}; another may be "
+                "good enough, but this could be luck."
+            )
         return f"the accuracy may be high enough, but this could be luck{first}."
 
     @property
@@ -326,8 +344,8 @@ class CertifiedPoint(OperatingPoint):
         if self.sufficient_cases is None:
             return ""
         # Of each cluster one case was drawn, and only these were counted.
-        of = "clusters" if self.clusters == "one_case_each" else "cases"
-        needed = f"{quantity(self.sufficient_cases)} {of}"
+        of = {None: "cases", "one_case_each": "clusters", "all_cases": "cases in such clusters"}
+        needed = f"{quantity(self.sufficient_cases)} {of[self.clusters]}"
         if self.reason == "too_few_cases":  # 59 of 59 right are enough, 58 of 59 are not
             return f"At the accuracy observed, it takes at least {needed}."
         return f"About {needed} would be enough at the accuracy observed."

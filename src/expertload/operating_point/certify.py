@@ -37,6 +37,7 @@ from expertload.operating_point.graded import (
     bet_on_clusters,
     descend_from,
     fixed_sequence,
+    least_clustered_cases,
     least_graded_cases,
     one_case_each,
 )
@@ -61,6 +62,8 @@ TARGETS_PER_UNIT = 1000
 MOST_TIMES = 20
 # Steps that advice tests again; more would change the answer by less than its rounding.
 MOST_STEPS = 100_000
+# Cases in repeated clusters that advice tests; more would take too long.
+MOST_REPEATED = 1_000_000
 
 
 @overload
@@ -350,8 +353,16 @@ def _certify_clusters(cases: Cases, calibration: Calibration, promise: Promise) 
     point = _point(calibration, ladder, promise._replace(method="fixed_sequence"))
     steps = ladder.steps
     if point.threshold == math.inf:
+        largest = int(np.unique(cases.unit, return_counts=True)[1].max())
+        least = least_clustered_cases(promise, largest)
+        advice = ClusterAdvice(cases, calibration, promise, least)
         reached = steps.n_errors < steps.n_accepted * (1 - promise.target)
-        return replace(point, reason="not_enough_evidence" if reached.any() else "accuracy_too_low")
+        reason: Reason = "accuracy_too_low"
+        if steps.n_accepted.max() < least:
+            reason = "too_few_cases"
+        elif (reached & (steps.n_accepted >= least)).any() or advice.sufficient_cases is not None:
+            reason = "not_enough_evidence"
+        return replace(point, reason=reason, advice=advice)
     on_all_cases = replace(ladder, steps=calibration.counts.at(steps.threshold))
     return replace(point, passed=on_all_cases.certified())
 
@@ -468,6 +479,33 @@ class Advice:
             return slice(None)
         dense, even = np.arange(MOST_STEPS // 2), np.linspace(0, n_steps - 1, MOST_STEPS // 2)
         return np.union1d(dense, even.astype(np.int64))
+
+
+class ClusterAdvice(Advice):
+    """What would have been enough of clusters like the given ones, which are repeated."""
+
+    def __init__(
+        self, cases: Cases, calibration: Calibration, promise: Promise, fewest: int
+    ) -> None:
+        super().__init__(calibration, promise, fewest)
+        _, unit = np.unique(cases.unit, return_inverse=True)
+        mixed = np.random.default_rng(0).permutation(int(unit.max()) + 1)[unit]
+        rows = np.argsort(mixed, kind="stable")  # clusters stay together
+        self._cases, self._unit = cases.take(rows), mixed[rows]
+
+    def _reaches(self, target: float) -> bool:
+        return self._is_certified(self._cases, self._promise._replace(target=target))
+
+    def _suffices(self, n_cases: int) -> bool:
+        if n_cases > MOST_REPEATED:
+            return False
+        rounds, rows = np.divmod(np.arange(n_cases), len(self._cases))
+        clusters = self._unit[rows] + rounds * len(self._cases)
+        enlarged = replace(self._cases.take(rows), clusters=clusters)
+        return self._is_certified(enlarged, self._promise)
+
+    def _is_certified(self, cases: Cases, promise: Promise) -> bool:
+        return bet_on_clusters(cases, promise).loosest is not None
 
 
 def check_unweighted(sample_weight: Any) -> None:

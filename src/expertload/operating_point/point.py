@@ -311,10 +311,11 @@ class OperatingPoint(Policy):
     def __str__(self) -> str:
         if self.accuracy is None:
             return f"Delegate everything: all {quantity(self.n_cases)} cases go to experts."
+        load = round(self.expert_load, 3)  # as shown, both shares add up to 100 %
         return (
-            f"Accept at confidence >= {digits(self.threshold)}: {1 - self.expert_load:.1%} of "
+            f"Accept at confidence >= {digits(self.threshold)}: {1 - load:.1%} of "
             f"cases decided automatically, {self.accuracy:.1%} of them right; "
-            f"{self.expert_load:.1%} delegated "
+            f"{load:.1%} delegated "
             f"({quantity(self.n_delegated)} of {quantity(self.n_cases)})."
         )
 
