@@ -139,7 +139,7 @@ def _find(runs: Path) -> Path:
 # ------------------------------------------------------------------ lower-load
 
 
-@takes(training=TRAINING.only("settings", "accelerator"), access=ACCESS.only("data_dir"))
+@takes(training=TRAINING.only("settings", "accelerator"), access=ACCESS.without("device"))
 def lower_load(
     data: Annotated[str, typer.Argument()] = "digits",
     target_accuracy: list[float] | None = None,
@@ -209,6 +209,7 @@ def lower_load(
         start=start,
         settings=[*given, *training["settings"]],
         data_dir=access["data_dir"],
+        allow=access["allow"],
         jobs=jobs,
         accelerator=training["on"]["accelerator"],
         console=screen,
