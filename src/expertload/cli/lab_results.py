@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -249,9 +250,19 @@ def print_outcome(screen: Console, found: LowerLoad) -> None:
     }.items():
         say(f"{what:<7} {path if path is not None else 'none: nothing could be certified'}")
     say("\nNext, for new images:")
-    say(f"  expertload lab predict {found.report.parent} --data folder:NEW --out new.csv")
-    if found.policy is not None:
-        say(f"  expertload decide {found.policy} new.csv --keep image")
+    for command in _next_commands(found):
+        say(f"  expertload {shlex.join(map(str, command))}")
+
+
+def _next_commands(found: LowerLoad) -> list[list[str | Path]]:
+    from expertload.lab.runs.folder import RunFolder
+
+    network = RunFolder(found.model).config().model.name
+    allowed = ["--allow-import", network] if ":" in network else []
+    folder, new = found.report.parent, "new.csv"
+    predict = ["lab", "predict", folder, "--data", "folder:NEW", "--out", new, *allowed]
+    decide = [] if found.policy is None else [["decide", found.policy, new, "--keep", "image"]]
+    return [predict, *decide]
 
 
 def _table(found: LowerLoad, *, wide: bool) -> Table:
