@@ -46,7 +46,14 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from expertload._check import SUM_TO_ONE, check_ignore_index, label_range_error, message
+from expertload._check import (
+    NOT_LOGITS,
+    SUM_TO_ONE,
+    check_ignore_index,
+    label_range_error,
+    look_like_probabilities,
+    message,
+)
 from expertload.exceptions import DataTypeError, NonFiniteError, ProbabilityError, ShapeError
 
 Loss = Callable[..., Tensor]
@@ -54,10 +61,6 @@ Loss = Callable[..., Tensor]
 ONE_COLUMN = (
     "for the single logit of a binary task, pass torch.cat((torch.zeros_like(logits), logits), 1) "
     "and target.long()"
-)
-NOT_LOGITS = (
-    "The logits look like probabilities: no number is negative, and the rows sum to one. Hint: "
-    "pass the output of the last layer, before the softmax."
 )
 ROWS_TO_LOOK_AT = 64
 # Soft targets of half precision sum to one within this.
@@ -227,16 +230,14 @@ def warn_of_probabilities(logits: Tensor) -> None:
     if logits.device.type != "cpu" or logits.ndim < 2 or min(logits.shape[:2]) < 2:
         return
     some = logits.detach()[:ROWS_TO_LOOK_AT].to(at_least_float32(logits.dtype))
-    if bool((some < 0).any()):
-        return
-    is_open = (some > 0) & (some < 1)  # rows of ones and zeros may well be made-up logits
-    if bool(is_open.any() & ((some.sum(1) - 1).abs() < SOFT_SUM_TOLERANCE).all()):
-        _warn_once(NOT_LOGITS)
+    if look_like_probabilities(some, SOFT_SUM_TOLERANCE):
+        _warn_once()
 
 
 @cache
-def _warn_once(text: str) -> None:
-    warnings.warn(text, stacklevel=4)
+def _warn_once() -> None:
+    hint = "pass the output of the last layer, before the softmax"
+    warnings.warn(f"{NOT_LOGITS} Hint: {hint}.", stacklevel=4)
 
 
 def _check_soft_target(target: Tensor) -> None:

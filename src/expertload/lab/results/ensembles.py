@@ -261,7 +261,7 @@ def affordable_views(shape: Sequence[int], max_passes: int | None = None) -> lis
 def _choose(
     run: FinishedRun, data: Dataset, network: nn.Module, names: Sequence[str], batch_size: int
 ) -> ViewChoice:
-    from expertload.ensembling import ViewChoice, ViewEnsemble, make_views
+    from expertload.ensembling import ViewChoice, ViewEnsemble
 
     measure = find_measure(run.config.training.select_by)
     sign = 1 if measure.higher_is_better else -1
@@ -270,9 +270,7 @@ def _choose(
         found = _logits(ViewEnsemble(network, name), data.validation, data, batch_size)
         scores[name] = measure.of(data.validation.labels, probabilities_of(found))
     best = max(names, key=lambda name: sign * scores[name])  # the first of equals is the cheapest
-    return ViewChoice(
-        views=best, scores=scores, passes=len(make_views(best)) * max(1, len(run.members))
-    )
+    return ViewChoice(views=best, scores=scores, passes=ViewEnsemble(network, best).passes)
 
 
 def _logits(network: nn.Module, split: Split, data: Dataset, batch_size: int) -> FloatArray:
