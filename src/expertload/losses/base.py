@@ -150,13 +150,17 @@ def check_inputs(logits: Tensor, target: Tensor) -> None:
     _check_logits(logits)
     shape = tuple(logits.shape)
     if "int" not in str(target.dtype):
-        hint = "for one-hot or soft labels, pass target.argmax(dim=1); for class numbers, .long()"
+        is_soft = target.shape == shape
+        hint = f"pass target.{'argmax(dim=1)' if is_soft else 'long()'}"
         got = f"a {target.dtype} tensor"
         hint = ONE_COLUMN if shape[1] == 1 else hint
         raise DataTypeError(message("target", "must hold class numbers", got, hint))
     if target.shape != shape[:1] + shape[2:]:
         wanted = f"must have shape {shape[:1] + shape[2:]} for logits of shape {shape}"
-        hint = "one class number per position; classes are the second axis of logits"
+        hint = {
+            (shape[0], 1, *shape[2:]): "pass target.squeeze(1)",
+            shape: "for one-hot labels, pass target.argmax(dim=1)",
+        }.get(tuple(target.shape), "one class number per position; classes are the second axis")
         raise ShapeError(message("target", wanted, f"shape {tuple(target.shape)}", hint))
 
 
