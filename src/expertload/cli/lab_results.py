@@ -221,6 +221,7 @@ def lower_load(
 def print_outcome(screen: Console, found: LowerLoad) -> None:
     """Print the table, the promise, and the paths of all output."""
     from expertload.lab.ladder.outcome import HALVES
+    from expertload.lab.runs.folder import RunFolder
 
     def say(line: str) -> None:
         screen.print(line, soft_wrap=True)
@@ -250,19 +251,12 @@ def print_outcome(screen: Console, found: LowerLoad) -> None:
     }.items():
         say(f"{what:<7} {path if path is not None else 'none: nothing could be certified'}")
     say("\nNext, for new images:")
-    for command in _next_commands(found):
-        say(f"  expertload {shlex.join(map(str, command))}")
-
-
-def _next_commands(found: LowerLoad) -> list[list[str | Path]]:
-    from expertload.lab.runs.folder import RunFolder
-
     network = RunFolder(found.model).config().model.name
-    allowed = ["--allow-import", network] if ":" in network else []
-    folder, new = found.report.parent, "new.csv"
-    predict = ["lab", "predict", folder, "--data", "folder:NEW", "--out", new, *allowed]
-    decide = [] if found.policy is None else [["decide", found.policy, new, "--keep", "image"]]
-    return [predict, *decide]
+    allowed = f" --allow-import {network}" if ":" in network else ""
+    folder = shlex.quote(str(found.report.parent))
+    say(f"  expertload lab predict {folder} --data folder:NEW --out new.csv{allowed}")
+    if found.policy is not None:
+        say(f"  expertload decide {shlex.quote(str(found.policy))} new.csv --keep image")
 
 
 def _table(found: LowerLoad, *, wide: bool) -> Table:

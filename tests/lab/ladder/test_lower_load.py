@@ -190,10 +190,10 @@ def test_a_strangers_folder_by_the_command(images, tmp_path, monkeypatch):
     out = tmp_path / "out"
     words = ["lab", "lower-load", f"folder:{images}", "--out", str(out), "--epochs", "1"]
     words += ["--no-aucoc", "--target-accuracy", "0.99", "--set", "model.options={width=8}"]
-    words += ["--max-passes", "5"]
+    words += ["--max-passes", "11"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    assert "at most 4 passes for each image" in done.output
+    assert "at most 10 passes for each image" in done.output
     assert "with augmentation (shifts by up to 1 pixel)" in done.output
     assert "none: nothing could be certified" in done.output
     assert "No policy was saved" in done.output

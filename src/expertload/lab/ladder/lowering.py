@@ -146,7 +146,7 @@ def lower_load(
     for note in notes:
         say(f"note: {note}")
     most = None if max_passes is None else max_passes // networks
-    views = len(make_views(affordable_views(loaded.image_shape, most)[-1]))
+    views = len(make_views(affordable_views(loaded, most)[-1]))
     say(f"a prediction will take at most {networks * views} passes for each image")
     folder = Path(out) if out is not None else Path("runs") / f"lower-load-{_file_name(data)}"
     trainer = Trainer(
@@ -298,7 +298,7 @@ def load_data(
     >>> load_data("digits", settings=["data.train_images=500", "training.epochs=3"])
     Dataset('digits': 500/300/500 images of 8 x 8 x 1, 10 classes)
     """
-    chosen = {**change({"data": {"name": name}}, settings)["data"], "augment": True}
+    chosen = change({"data": {"name": name}}, settings)["data"]
     return load_run_data(_checked(DataConfig, chosen, settings), data_dir=data_dir)
 
 

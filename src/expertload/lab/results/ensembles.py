@@ -232,7 +232,7 @@ def with_views(
     viewed = []
     for run in read_runs(folders, **access):
         data, network = run.load_data_and_network()
-        names = [views] if views != "auto" else affordable_views(data.image_shape, max_passes)
+        names = [views] if views != "auto" else affordable_views(data, max_passes)
         choice = _choose(run, data, network, names, batch_size)
         splits = predict_splits(ViewEnsemble(network, choice.views), data, batch_size=batch_size)
         viewed.append(ViewedRun(run, choice, *splits))
@@ -249,11 +249,20 @@ def predict_splits(
     ]
 
 
-def affordable_views(shape: Sequence[int], max_passes: int | None = None) -> list[str]:
-    """Return the names of the views of images of a shape that take at most so many passes."""
+def affordable_views(data: Dataset, max_passes: int | None = None) -> list[str]:
+    """Return the names of the views that suit the images and take at most so many passes.
+
+    A mirror image of your own data may be another class, unless it is part of the augmentation.
+    """
     from expertload.ensembling import make_views, view_names
 
-    fitting = [name for name in view_names() if shape[0] == shape[1] or name != "symmetries"]
+    height, width = data.image_shape[:2]
+    suits = {"symmetries": height == width}
+    if data.name.startswith(("folder:", "npz:")):
+        how = data.augmentation
+        suits["symmetries"] &= how.symmetries
+        suits["flip"] = how.flip or how.symmetries
+    fitting = [name for name in view_names() if suits.get(name, True)]
     most = len(make_views(fitting[-1])) if max_passes is None else max_passes
     return [name for name in fitting if name == "none" or len(make_views(name)) <= most]
 
