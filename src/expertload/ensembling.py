@@ -23,12 +23,14 @@ from expertload._check import check_count, check_option, message, needs_extra
 from expertload._labels import listed
 from expertload._typing import FloatArray, IntArray
 from expertload.curve import aucoc_score
-from expertload.exceptions import DataTypeError, LabelError, ParameterError, ShapeError
+from expertload.exceptions import LabelError, ParameterError, ShapeError
 
 with needs_extra("torch", "expertload.ensembling"):
     import torch
     from torch import Tensor, nn
     from torch.nn import functional as F  # noqa: N812 - the customary name
+
+    from expertload.losses.base import check_tensor
 
 __all__ = [
     "Ensemble",
@@ -306,9 +308,7 @@ def choose_views(
     'flip'
     """
     check_count(batch_size, "batch_size")
-    if not isinstance(images, Tensor):
-        got, hint = f"a {type(images).__name__}", "pass torch.as_tensor(images)"
-        raise DataTypeError(message("images", "must be a tensor", got, hint))
+    check_tensor(images, "images")
     truth = np.asarray(labels)
     square = images.shape[-1] == images.shape[-2]
     names = view_names() if candidates is None else candidates
@@ -318,8 +318,9 @@ def choose_views(
     try:
         scores = {name: score(truth, own) for name, own in proba.items()}
     except LabelError as error:
-        wanted_labels = "must be the number of each image's class, counted from 0"
-        raise LabelError(message("labels", wanted_labels, listed(np.unique(truth)))) from error
+        numbers = "must be the number of each image's class, counted from 0"
+        got = listed(np.unique(truth).tolist())
+        raise LabelError(message("labels", numbers, got)) from error
     best = max(scores, key=lambda name: scores[name])  # of equals the first, which is cheapest
     return ViewChoice(views=best, scores=scores, passes=ViewEnsemble(network, best).passes)
 

@@ -146,7 +146,8 @@ def _world_size() -> int:
 
 def check_inputs(logits: Tensor, target: Tensor) -> None:
     """Raise unless logits (N, C, d1, ...) and class numbers (N, d1, ...) fit together."""
-    _check_tensors(logits, target)
+    check_tensor(logits, "logits")
+    check_tensor(target, "target")
     _check_logits(logits)
     shape = tuple(logits.shape)
     if "int" not in str(target.dtype):
@@ -201,11 +202,11 @@ def at_least_float32(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def _check_tensors(logits: object, target: object) -> None:
-    for name, value in (("logits", logits), ("target", target)):
-        if not isinstance(value, Tensor):
-            got, hint = f"a {type(value).__name__}", f"pass torch.as_tensor({name})"
-            raise DataTypeError(message(name, "must be a tensor", got, hint))
+def check_tensor(value: object, name: str) -> None:
+    """Raise unless an argument is a tensor."""
+    if not isinstance(value, Tensor):
+        got, hint = f"a {type(value).__name__}", f"pass torch.as_tensor({name})"
+        raise DataTypeError(message(name, "must be a tensor", got, hint))
 
 
 def _check_logits(logits: Tensor) -> None:
@@ -317,7 +318,8 @@ def confidence_loss(
     probabilities of classes, and logits a single column of a binary task. Under ``torch.compile``
     this is a break between graphs: the number of steps depends on values.
     """
-    _check_tensors(logits, target)
+    check_tensor(logits, "logits")
+    check_tensor(target, "target")
     if any_target:
         logits, target = _two_columns(logits, target)
         warn_of_probabilities(logits)

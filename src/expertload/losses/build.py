@@ -98,7 +98,7 @@ class CombinedLoss(nn.Module):
         self.weight = check_positive(weight, "weight", zero=True)
         ignored = {getattr(part, "ignore_index", None) for part in (primary, secondary)} - {None}
         if len(ignored) > 1:
-            numbers = " and ".join(map(str, sorted(ignored)))
+            numbers = " and ".join(sorted(map(str, ignored)))
             warnings.warn(
                 f"The two losses ignore different class numbers, {numbers}: what one of them "
                 "ignores is a class for the other. Hint: pass both the same ignore_index.",
