@@ -18,8 +18,7 @@ from rich.table import Table
 from rounds import AUDITED, FIRST_LABELS, Round, draw, play
 
 from expertload.lab import lower_load
-from expertload.lab.ladder.numbers import LadderRow
-from expertload.lab.ladder.outcome import LowerLoad
+from expertload.lab.ladder.outcome import LadderRow, LowerLoad
 
 TARGET = 0.95
 EPOCHS = 6  # about a minute in all on two cores

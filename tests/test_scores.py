@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from expertload import scores
 from expertload.calibrators import PlattScaling, TemperatureScaling
 from expertload.exceptions import (
+    DataTypeError,
     LabelError,
     NonFiniteError,
     NotFittedError,
@@ -34,6 +35,7 @@ def softmax_row(row, temperature=1.0):
     return [e / sum(exponentials) for e in exponentials]
 
 
+@pytest.mark.filterwarnings("ignore:The logits look like probabilities")
 @given(logit_matrices(), st.floats(0.1, 50))
 def test_values_equal_plain_loops(logits, temperature):
     rows = logits.tolist()
@@ -71,6 +73,13 @@ def test_values_equal_plain_loops(logits, temperature):
     )
 
 
+@pytest.mark.parametrize("function", ALL, ids=lambda f: f.__name__)
+def test_probabilities_taken_for_logits_cause_a_warning(function):
+    with pytest.warns(UserWarning, match="look like probabilities"):
+        function([[0.9, 0.1], [0.3, 0.7]])
+
+
+@pytest.mark.filterwarnings("ignore:The logits look like probabilities")
 @pytest.mark.parametrize("function", ALL, ids=lambda f: f.__name__)
 @given(logits=logit_matrices())
 def test_order_of_classes_does_not_matter(function, logits):
@@ -160,6 +169,19 @@ def test_tiny_token_probabilities_are_not_lost():
     assert proba[0, 0] == pytest.approx(1 / (1 + math.exp(-1)))
 
 
+@pytest.mark.parametrize(
+    ("judgements", "error", "match"),
+    [
+        ([{"A": 0.9, "B": 0.1}], ProbabilityError, "look like probabilities"),
+        ([[{"token": "A", "logprob": -0.1}]], DataTypeError, r't\["token"\]: t\["logprob"\]'),
+        ({"A": -0.1}, DataTypeError, r"one mapping .* for each case"),
+    ],
+)
+def test_what_are_no_log_probabilities_is_refused(judgements, error, match):
+    with pytest.raises(error, match=match):
+        scores.token_probabilities(judgements, labels=CLASSES)
+
+
 @pytest.mark.parametrize("tokens", [{}, {"D": -0.1}, {"A": -math.inf}, {"A": math.nan}])
 def test_a_case_without_a_class_is_refused(tokens):
     with pytest.raises(LabelError, match=r"'log_probabilities'.*position 1"):
@@ -180,7 +202,7 @@ def test_votes_may_be_numbers():
 def test_a_case_without_an_answer_is_refused(answers):
     with pytest.raises(ParameterError, match=r"'answers'.*position 1"):
         scores.vote_probabilities([["A"], answers], labels=CLASSES)
-    with pytest.raises(LabelError, match="'answers'"):
+    with pytest.raises(LabelError, match=r"'answers' must hold classes .*C\)\. Got"):
         scores.vote_probabilities([["A"], ["D"]], labels=CLASSES)
 
 
@@ -215,6 +237,8 @@ def test_a_stated_confidence_is_never_taken_raw():
     for calibrator in (None, TemperatureScaling().fit([[1.0, 0.0]] * 4, [0, 0, 1, 0])):
         with pytest.raises(ParameterError, match="'calibrator'"):
             scores.stated_probabilities(["A"], [0.9], calibrator=calibrator, labels=CLASSES)
+    with pytest.raises(ParameterError, match="at least two classes"):
+        scores.stated_probabilities(["A"], [0.9], calibrator=fitted, labels=["A"])
     unfitted = PlattScaling(input="probabilities")
     with pytest.raises(NotFittedError):
         scores.stated_probabilities(["A"], [0.9], calibrator=unfitted, labels=CLASSES)

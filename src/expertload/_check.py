@@ -5,13 +5,15 @@ A check takes the name of the argument, so that a message reads::
     'target_accuracy' must be in [0, 1]. Got 97 instead. Hint: pass 0.97 for 97 %.
 
 A check that only one room needs is in that room, and words its error with `message`. Nothing is
-guessed: values are never used to distinguish probabilities from logits.
+guessed: values are never used to distinguish probabilities from logits; logits that look like
+probabilities only cause a warning.
 """
 
 from __future__ import annotations
 
 import math
 import operator
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
@@ -452,4 +454,22 @@ def check_logits(logits: ArrayLike) -> FloatArray:
         wanted = "must have one column per class, at least two"
         hint = "for one binary logit z, pass np.column_stack([np.zeros_like(z), z])"
         raise ShapeError(message("logits", wanted, f"shape {values.shape}", hint))
+    warn_if_probabilities(values, "pass the output of the last layer, before the softmax")
     return values
+
+
+NOT_LOGITS = "The logits look like probabilities: no number is negative, and the rows sum to one."
+
+
+def warn_if_probabilities(logits: FloatArray, hint: str, *, stacklevel: int = 4) -> None:
+    """Warn about rows of logits that look like probabilities."""
+    if min(logits.shape) > 1 and look_like_probabilities(logits):
+        warnings.warn(f"{NOT_LOGITS} Hint: {hint}.", stacklevel=stacklevel)
+
+
+def look_like_probabilities(rows: Any, tolerance: float = ROW_SUM_TOLERANCE) -> bool:
+    """Whether no number of an array or tensor is negative, and the rows sum to one."""
+    if bool(((rows < 0) | (rows > 2)).any()):  # huge ones would overflow in a sum
+        return False
+    is_open = (rows > 0) & (rows < 1)  # rows of ones and zeros may well be made-up logits
+    return bool(is_open.any() & (abs(rows.sum(1) - 1) < tolerance).all())

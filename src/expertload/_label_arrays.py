@@ -105,7 +105,7 @@ def match_answers(
     place, _ = places_by_name(distinct, [str(name) for name in names])
     stranger = next((value for value in distinct if value not in place), None)
     if stranger is not None:
-        wanted = f"must hold classes of the model ({listed(names)}), or be missing"
+        wanted = f"must hold classes of the model ({listed(names)})"
         hint = "leave out, or merge, what the model cannot answer"
         raise LabelError(message(name, wanted, listed([stranger]), hint))
     if not distinct:

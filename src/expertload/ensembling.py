@@ -19,15 +19,18 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from expertload._check import check_count, check_option, needs_extra
+from expertload._check import check_count, check_option, message, needs_extra
+from expertload._labels import listed
 from expertload._typing import FloatArray, IntArray
 from expertload.curve import aucoc_score
-from expertload.exceptions import ParameterError
+from expertload.exceptions import LabelError, ParameterError, ShapeError
 
 with needs_extra("torch", "expertload.ensembling"):
     import torch
     from torch import Tensor, nn
     from torch.nn import functional as F  # noqa: N812 - the customary name
+
+    from expertload.losses.base import check_tensor
 
 __all__ = [
     "Ensemble",
@@ -81,11 +84,15 @@ class Ensemble(nn.Module):
     @property
     def passes(self) -> int:
         """The cost: passes through a network for each image."""
-        return len(self.networks)
+        return sum(_passes(network) for network in self.networks)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits whose softmax (or sigmoid) is the mean probability."""
         return _log_mean_probability(network(images) for network in self.networks)
+
+
+def _passes(network: nn.Module) -> int:
+    return network.passes if isinstance(network, Ensemble | ViewEnsemble) else 1
 
 
 def _log_mean_probability(logits: Iterable[Tensor]) -> Tensor:
@@ -211,15 +218,20 @@ class ViewEnsemble(nn.Module):
 
     @property
     def passes(self) -> int:
-        """The cost: passes through the network for each image."""
-        return len(self.views)
+        """The cost: passes through a network for each image."""
+        return len(self.views) * _passes(self.network)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits whose softmax (or sigmoid) is the mean probability."""
-        if self.passes == 1:
-            logits: Tensor = self.network(self.views[0](images))
-            return logits
-        return _log_mean_probability(self.network(view(images)) for view in self.views)
+        members: list[Tensor] = [self.network(view(images)) for view in self.views]
+        if len(members) == 1:
+            return members[0]
+        if members[0].ndim > 2:
+            wanted = "must return one row of logits for each image"
+            hint = "views move pixels, so a map of classes would have to be moved back first"
+            shape = f"outputs of shape {tuple(members[0].shape)}"
+            raise ShapeError(message("network", wanted, shape, hint))
+        return _log_mean_probability(members)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,17 +308,21 @@ def choose_views(
     'flip'
     """
     check_count(batch_size, "batch_size")
+    check_tensor(images, "images")
     truth = np.asarray(labels)
     square = images.shape[-1] == images.shape[-2]
     names = view_names() if candidates is None else candidates
     wanted = {"none", *(check_option(name, view_names(), "candidates") for name in names)}
-    scores = {
-        name: score(truth, _probabilities(ViewEnsemble(network, name), images, batch_size))
-        for name in view_names()
-        if name in wanted and (square or name != "symmetries")
-    }
+    tried = [n for n in view_names() if n in wanted and (square or n != "symmetries")]
+    proba = {n: _probabilities(ViewEnsemble(network, n), images, batch_size) for n in tried}
+    try:
+        scores = {name: score(truth, own) for name, own in proba.items()}
+    except LabelError as error:
+        numbers = "must be the number of each image's class, counted from 0"
+        got = listed(np.unique(truth).tolist())
+        raise LabelError(message("labels", numbers, got)) from error
     best = max(scores, key=lambda name: scores[name])  # of equals the first, which is cheapest
-    return ViewChoice(views=best, scores=scores, passes=len(_VIEWS[best]))
+    return ViewChoice(views=best, scores=scores, passes=ViewEnsemble(network, best).passes)
 
 
 @torch.no_grad()

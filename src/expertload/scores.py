@@ -30,7 +30,7 @@ from expertload._check import (
 from expertload._label_arrays import match_answers
 from expertload._labels import ClassName, class_key, listed
 from expertload._typing import ArrayLike, BoolArray, FloatArray
-from expertload.exceptions import LabelError
+from expertload.exceptions import DataTypeError, LabelError, ProbabilityError
 
 if TYPE_CHECKING:
     from expertload.calibrators import Calibrator
@@ -48,6 +48,8 @@ __all__ = [
     "token_probabilities",
     "vote_probabilities",
 ]
+
+HIGHEST_LOG = 1e-3  # the log probability of a sure token, rounded in half precision
 
 
 # ------------------------------------------------------------------ from the softmax
@@ -319,6 +321,7 @@ def token_probabilities(
     array([[0.909, 0.091],
            [0.528, 0.472]])
     """
+    _check_tokens(log_probabilities)
     number = {class_key(label): i for i, label in enumerate(labels)}
     logs = np.full((len(log_probabilities), len(number)), -np.inf)
     for row, given in enumerate(log_probabilities):
@@ -334,6 +337,18 @@ def token_probabilities(
         hint = "ask for more tokens, or leave out cases without an answer"
         raise LabelError(message("log_probabilities", wanted, got, hint))
     return np.asarray(softmax(logs, axis=1))
+
+
+def _check_tokens(log_probabilities: Sequence[Mapping[Any, float]]) -> None:
+    given: Any = log_probabilities
+    if isinstance(given, Mapping) or not all(isinstance(case, Mapping) for case in given):
+        wanted = "must be a list of one mapping from tokens to log probabilities for each case"
+        hint = 'from a list of tokens: {t["token"]: t["logprob"] for t in tokens}'
+        raise DataTypeError(message("log_probabilities", wanted, listed([given]), hint))
+    high = [value for case in given for value in case.values() if value > HIGHEST_LOG]
+    if high:
+        hint = "these look like probabilities; pass their logarithms"
+        raise ProbabilityError(message("log_probabilities", "must be 0 or less", high[0], hint))
 
 
 def vote_probabilities(
@@ -419,6 +434,8 @@ def stated_probabilities(
         wanted = "must be fitted to stated confidences and to whether the answer was right"
         hint = "PlattScaling(input='probabilities').fit(stated, was_right)"
         raise parameter_error("calibrator", wanted, repr(calibrator), hint)
+    if len(labels) < 2:
+        raise parameter_error("labels", "must name at least two classes", listed(labels))
     stated = as_floats(confidence, "confidence")
     check_unit_interval(stated, "confidence")
     place = match_answers(answers, labels, len(stated), name="answers")

@@ -368,6 +368,10 @@ def not_padding(sampler: DistributedSampler[Any]) -> Tensor:
     >>> not_padding(DistributedSampler(range(5), num_replicas=2, rank=1))
     tensor([ True,  True, False])
     """
+    if not hasattr(sampler, "num_replicas"):
+        got = f"a {type(sampler).__name__}"
+        hint = "other samplers repeat nothing: leave out valid"
+        raise DataTypeError(message("sampler", "must be a DistributedSampler", got, hint))
     # The sampler deals out the (shuffled) data set like cards, and then starts again.
     position = torch.arange(len(sampler)) * sampler.num_replicas + sampler.rank
     n_samples = len(sampler.dataset)  # type: ignore[arg-type]

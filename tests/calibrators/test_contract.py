@@ -217,6 +217,7 @@ class TestHardSets:
         with pytest.raises(exceptions.WeightError, match="within a factor"):
             build(name).fit(*cases, sample_weight=weight)
 
+    @pytest.mark.filterwarnings("ignore:The logits look like probabilities")
     @examples(40)
     @given(data=st.data())
     def test_anything_finite(self, name, data):
@@ -244,6 +245,14 @@ class TestLogitsAndProbabilities:
         from_proba = build(name, input="probabilities").fit(proba, cases[1]).transform(new)
         from_logits = build(name).fit(np.log(proba), cases[1]).transform(np.log(new))
         np.testing.assert_allclose(from_proba, from_logits, atol=1e-9, rtol=0)
+
+    def test_probabilities_taken_for_logits_cause_a_warning(self, name, cases, fresh):
+        proba = softmax(cases[0], axis=1)
+        with pytest.warns(UserWarning, match=r'look like prob.*input="probabilities"') as caught:
+            build(name).fit(proba, cases[1])
+        assert caught[0].filename == __file__
+        with pytest.warns(UserWarning, match="look like probabilities"):
+            build(name).fit(*cases).transform(softmax(fresh, axis=1))
 
     def test_logits_are_not_taken_for_probabilities(self, name, cases):
         with pytest.raises(exceptions.ProbabilityError, match="apply a softmax"):

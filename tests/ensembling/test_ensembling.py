@@ -15,7 +15,7 @@ from expertload.ensembling import (
     make_views,
     view_names,
 )
-from expertload.exceptions import ParameterError
+from expertload.exceptions import DataTypeError, LabelError, ParameterError, ShapeError
 
 
 def make_network(seed=0, classes=3, size=8):
@@ -37,6 +37,32 @@ def test_an_ensemble_is_the_mean_of_a_loop(images):
     torch.testing.assert_close(together(images).softmax(1), expected)
     torch.testing.assert_close(together(images).exp(), expected)
     assert together.passes == 3
+
+
+def test_passes_of_nested_ensembles_are_counted(images):
+    networks = [make_network(seed) for seed in range(3)]
+    assert Ensemble(ViewEnsemble(network, "flip") for network in networks).passes == 6
+    assert ViewEnsemble(Ensemble(networks), "flip").passes == 6
+    labels = np.arange(12) % 3
+    shifted = choose_views(
+        Ensemble(networks), images, labels, candidates=["shift"], score=lambda _, p: p[0, 0]
+    )
+    assert shifted.passes == 3 * len(make_views(shifted.views))
+
+
+def test_maps_of_classes_are_not_averaged_over_views(images):
+    network = nn.Conv2d(1, 2, 1)
+    assert ViewEnsemble(network, "none")(images).shape == (12, 2, 8, 8)
+    with pytest.raises(ShapeError, match=r"one row of logits .*\(12, 2, 8, 8\)"):
+        ViewEnsemble(network, "flip")(images)
+
+
+def test_images_and_labels_of_another_form_are_a_sentence(images):
+    network = make_network()
+    with pytest.raises(LabelError, match="'labels' must be the number of each image's class"):
+        choose_views(network, images, np.arange(12) % 3 + 1)
+    with pytest.raises(DataTypeError, match=r"torch\.as_tensor\(images\)"):
+        choose_views(network, images.numpy(), np.arange(12) % 3)
 
 
 def test_tiny_probabilities_are_not_lost():

@@ -117,4 +117,4 @@ def test_the_code_about_ensembles_runs():
     names = {}
     exec(block("python", "expertload.ensembling"), names)
     assert names["probabilities"].shape == (64, 2)
-    assert names["model"].passes == 2
+    assert names["model"].passes == 2 * names["choice"].passes

@@ -128,7 +128,8 @@ def test_options_of_a_pair_are_refused_for_a_single_loss(option):
 
 
 def test_the_primary_part_may_ignore_another_target():
-    loss = build_loss("ce+aucoc", ignore_index=3, primary_options={"ignore_index": 4})
+    with pytest.warns(UserWarning, match="different class numbers, 3 and 4"):
+        loss = build_loss("ce+aucoc", ignore_index=3, primary_options={"ignore_index": 4})
     assert (loss.primary.ignore_index, loss.secondary.ignore_index) == (4, 3)
 
 

@@ -131,6 +131,8 @@ def test_careless_arguments():
     options = {"handover": 0.5, "target_accuracy": 0.8}
     with pytest.raises(ShapeError):
         certify_cascade(small, large.take(np.arange(49)), **options)
+    with pytest.raises(ParameterError, match=r"'handover'.*pass 0\.9 for 90 %"):
+        certify_cascade(small, large, handover=[0.5, 90], target_accuracy=0.8)
     with pytest.raises(ParameterError, match="'costs'"):
         certify_cascade(small, large, costs=(1, 2), **options)
     weighted = Cases.from_correctness([1] * 50, range(50), sample_weight=range(1, 51))

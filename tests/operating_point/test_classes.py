@@ -137,6 +137,7 @@ def test_each_promise_is_certified_on_the_cases_that_it_is_about():
         "missed:malignant=0.02",
     ]
     assert sum(point.n_cases for point in policy.values()) == len(cases)
+    assert str(policy).startswith("Of the cases answered benign: Accept at confidence")
 
 
 def test_three_classes_share_the_level_and_limits_apply_to_all_other_answers():

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import examples
+from torch.utils.data import SequentialSampler
 from torchmetrics import MetricCollection
 
 import expertload
@@ -202,6 +203,13 @@ def test_rows_that_are_not_valid_do_not_count(make, bins):
     masked_target = torch.where(valid, target, 255)  # not even looked at
     metric = feed(make(bins=bins), proba, masked_target, valid=valid)
     assert same(metric.compute(), feed(make(bins=bins), proba[valid], target[valid]).compute())
+
+
+def test_another_sampler_has_no_padding():
+    with pytest.raises(
+        DataTypeError, match="must be a DistributedSampler. Got a SequentialSampler"
+    ):
+        not_padding(SequentialSampler(range(3)))
 
 
 @pytest.mark.parametrize("shuffle", [False, True])

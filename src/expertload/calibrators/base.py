@@ -30,6 +30,7 @@ from expertload._check import (
     check_same_length,
     check_same_order,
     message,
+    warn_if_probabilities,
 )
 from expertload._files import write_atomically
 from expertload._label_arrays import arrange_columns, check_labels, frame_columns
@@ -234,7 +235,10 @@ class FittedOnLogits(ABC):
     def _check_inputs(self, inputs: ArrayLike) -> FloatArray:
         if self.input == "probabilities":
             return log_probabilities(check_probabilities(inputs, "inputs"))
-        return _check_class_logits(inputs, "inputs")
+        logits = _check_class_logits(inputs, "inputs")
+        hint = f'{type(self).__name__}(input="probabilities") takes them'
+        warn_if_probabilities(logits, hint, stacklevel=5)
+        return logits
 
     def _class_columns(self, inputs: ArrayLike) -> list[str] | None:
         """Return the classes that the columns of a frame are named after; None without names."""

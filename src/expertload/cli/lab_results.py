@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -139,7 +140,7 @@ def _find(runs: Path) -> Path:
 # ------------------------------------------------------------------ lower-load
 
 
-@takes(training=TRAINING.only("settings", "accelerator"), access=ACCESS.only("data_dir"))
+@takes(training=TRAINING.only("settings", "accelerator"), access=ACCESS.without("device"))
 def lower_load(
     data: Annotated[str, typer.Argument()] = "digits",
     target_accuracy: list[float] | None = None,
@@ -209,6 +210,7 @@ def lower_load(
         start=start,
         settings=[*given, *training["settings"]],
         data_dir=access["data_dir"],
+        allow=access["allow"],
         jobs=jobs,
         accelerator=training["on"]["accelerator"],
         console=screen,
@@ -219,6 +221,7 @@ def lower_load(
 def print_outcome(screen: Console, found: LowerLoad) -> None:
     """Print the table, the promise, and the paths of all output."""
     from expertload.lab.ladder.outcome import HALVES
+    from expertload.lab.runs.folder import RunFolder
 
     def say(line: str) -> None:
         screen.print(line, soft_wrap=True)
@@ -248,9 +251,12 @@ def print_outcome(screen: Console, found: LowerLoad) -> None:
     }.items():
         say(f"{what:<7} {path if path is not None else 'none: nothing could be certified'}")
     say("\nNext, for new images:")
-    say(f"  expertload lab predict {found.report.parent} --data folder:NEW --out new.csv")
+    network = RunFolder(found.model).config().model.name
+    allowed = f" --allow-import {network}" if ":" in network else ""
+    folder = shlex.quote(str(found.report.parent))
+    say(f"  expertload lab predict {folder} --data folder:NEW --out new.csv{allowed}")
     if found.policy is not None:
-        say(f"  expertload decide {found.policy} new.csv --keep image")
+        say(f"  expertload decide {shlex.quote(str(found.policy))} new.csv --keep image")
 
 
 def _table(found: LowerLoad, *, wide: bool) -> Table:

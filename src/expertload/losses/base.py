@@ -46,7 +46,14 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from expertload._check import SUM_TO_ONE, check_ignore_index, label_range_error, message
+from expertload._check import (
+    NOT_LOGITS,
+    SUM_TO_ONE,
+    check_ignore_index,
+    label_range_error,
+    look_like_probabilities,
+    message,
+)
 from expertload.exceptions import DataTypeError, NonFiniteError, ProbabilityError, ShapeError
 
 Loss = Callable[..., Tensor]
@@ -54,10 +61,6 @@ Loss = Callable[..., Tensor]
 ONE_COLUMN = (
     "for the single logit of a binary task, pass torch.cat((torch.zeros_like(logits), logits), 1) "
     "and target.long()"
-)
-NOT_LOGITS = (
-    "The logits look like probabilities: no number is negative, and the rows sum to one. Hint: "
-    "pass the output of the last layer, before the softmax."
 )
 ROWS_TO_LOOK_AT = 64
 # Soft targets of half precision sum to one within this.
@@ -143,17 +146,22 @@ def _world_size() -> int:
 
 def check_inputs(logits: Tensor, target: Tensor) -> None:
     """Raise unless logits (N, C, d1, ...) and class numbers (N, d1, ...) fit together."""
-    _check_tensors(logits, target)
+    check_tensor(logits, "logits")
+    check_tensor(target, "target")
     _check_logits(logits)
     shape = tuple(logits.shape)
     if "int" not in str(target.dtype):
-        hint = "for one-hot or soft labels, pass target.argmax(dim=1); for class numbers, .long()"
+        is_soft = target.shape == shape
+        hint = f"pass target.{'argmax(dim=1)' if is_soft else 'long()'}"
         got = f"a {target.dtype} tensor"
         hint = ONE_COLUMN if shape[1] == 1 else hint
         raise DataTypeError(message("target", "must hold class numbers", got, hint))
     if target.shape != shape[:1] + shape[2:]:
         wanted = f"must have shape {shape[:1] + shape[2:]} for logits of shape {shape}"
-        hint = "one class number per position; classes are the second axis of logits"
+        hint = {
+            (shape[0], 1, *shape[2:]): "pass target.squeeze(1)",
+            shape: "for one-hot labels, pass target.argmax(dim=1)",
+        }.get(tuple(target.shape), "one class number per position; classes are the second axis")
         raise ShapeError(message("target", wanted, f"shape {tuple(target.shape)}", hint))
 
 
@@ -194,11 +202,11 @@ def at_least_float32(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def _check_tensors(logits: object, target: object) -> None:
-    for name, value in (("logits", logits), ("target", target)):
-        if not isinstance(value, Tensor):
-            got, hint = f"a {type(value).__name__}", f"pass torch.as_tensor({name})"
-            raise DataTypeError(message(name, "must be a tensor", got, hint))
+def check_tensor(value: object, name: str) -> None:
+    """Raise unless an argument is a tensor."""
+    if not isinstance(value, Tensor):
+        got, hint = f"a {type(value).__name__}", f"pass torch.as_tensor({name})"
+        raise DataTypeError(message(name, "must be a tensor", got, hint))
 
 
 def _check_logits(logits: Tensor) -> None:
@@ -227,16 +235,14 @@ def warn_of_probabilities(logits: Tensor) -> None:
     if logits.device.type != "cpu" or logits.ndim < 2 or min(logits.shape[:2]) < 2:
         return
     some = logits.detach()[:ROWS_TO_LOOK_AT].to(at_least_float32(logits.dtype))
-    if bool((some < 0).any()):
-        return
-    is_open = (some > 0) & (some < 1)  # rows of ones and zeros may well be made-up logits
-    if bool(is_open.any() & ((some.sum(1) - 1).abs() < SOFT_SUM_TOLERANCE).all()):
-        _warn_once(NOT_LOGITS)
+    if look_like_probabilities(some, SOFT_SUM_TOLERANCE):
+        _warn_once()
 
 
 @cache
-def _warn_once(text: str) -> None:
-    warnings.warn(text, stacklevel=4)
+def _warn_once() -> None:
+    hint = "pass the output of the last layer, before the softmax"
+    warnings.warn(f"{NOT_LOGITS} Hint: {hint}.", stacklevel=4)
 
 
 def _check_soft_target(target: Tensor) -> None:
@@ -312,7 +318,8 @@ def confidence_loss(
     probabilities of classes, and logits a single column of a binary task. Under ``torch.compile``
     this is a break between graphs: the number of steps depends on values.
     """
-    _check_tensors(logits, target)
+    check_tensor(logits, "logits")
+    check_tensor(target, "target")
     if any_target:
         logits, target = _two_columns(logits, target)
         warn_of_probabilities(logits)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -95,6 +96,14 @@ class CombinedLoss(nn.Module):
         self.primary = primary
         self.secondary = secondary
         self.weight = check_positive(weight, "weight", zero=True)
+        ignored = {getattr(part, "ignore_index", None) for part in (primary, secondary)} - {None}
+        if len(ignored) > 1:
+            numbers = " and ".join(sorted(map(str, ignored)))
+            warnings.warn(
+                f"The two losses ignore different class numbers, {numbers}: what one of them "
+                "ignores is a class for the other. Hint: pass both the same ignore_index.",
+                stacklevel=2,
+            )
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Compute the sum for a batch."""

@@ -37,6 +37,7 @@ from expertload._check import (
     check_positive,
     check_same_length,
     parameter_error,
+    percent_hint,
 )
 from expertload._typing import ArrayLike, BoolArray
 from expertload.cases import Cases, check_are_cases, reaches
@@ -203,6 +204,10 @@ def certify_cascade(
     cost 1.36, load 0.394
     """
     handovers = as_floats(np.atleast_1d(np.asarray(handover)), "handover").tolist()
+    highest = max(handovers)
+    if highest > 1 >= small.confidence.max():
+        wanted = "must be a confidence of the small model, in [0, 1]"
+        raise parameter_error("handover", wanted, highest, percent_hint(highest))
     _check_same_cases(small, large)
     if len(costs) != 3:
         wanted = "must be the prices of the small model, the large model and an expert"

@@ -170,7 +170,8 @@ class CertifiedClasses(PointsByName[OperatingPoint]):
     Attributes
     ----------
     points : dict from str or int to OperatingPoint
-        For each answer its threshold, and the counts of the calibration cases with that answer.
+        For each answer its threshold, and the counts of the calibration cases with that answer. The
+        promises are about all of them together: see `guarantee`.
     promises : dict from ClassPromise to CertifiedPoint
         What each promise's own tests certified, with the reason if nothing.
     confidence_level : float
@@ -183,6 +184,8 @@ class CertifiedClasses(PointsByName[OperatingPoint]):
     promises: dict[ClassPromise, CertifiedPoint]
     confidence_level: float
     origin: Origin = field(default_factory=Origin, compare=False, repr=False)
+
+    _of = "Of the cases answered "
 
     @property
     def guarantee(self) -> str:

@@ -43,6 +43,8 @@ __all__ = ["CertifiedGroups", "certify_groups"]
 class PointsByName(Policy, Points[Label, Point]):
     """A mapping from names to points, each with its own threshold for the cases of its name."""
 
+    _of = ""  # what the names are, in the lines of each point
+
     @property
     @abstractmethod
     def guarantee(self) -> str:
@@ -77,7 +79,8 @@ class PointsByName(Policy, Points[Label, Point]):
         return self.points[name].threshold if name in self.points else np.inf
 
     def __str__(self) -> str:
-        return "\n".join([*(f"{name}: {point}" for name, point in self.items()), self.guarantee])
+        each = [f"{self._of}{name}: {point}" for name, point in self.items()]
+        return "\n".join([*each, self.guarantee])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 import shutil
 from functools import partial
 
@@ -189,10 +190,10 @@ def test_a_strangers_folder_by_the_command(images, tmp_path, monkeypatch):
     out = tmp_path / "out"
     words = ["lab", "lower-load", f"folder:{images}", "--out", str(out), "--epochs", "1"]
     words += ["--no-aucoc", "--target-accuracy", "0.99", "--set", "model.options={width=8}"]
-    words += ["--max-passes", "5"]
+    words += ["--max-passes", "11"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    assert "at most 4 passes for each image" in done.output
+    assert "at most 10 passes for each image" in done.output
     assert "with augmentation (shifts by up to 1 pixel)" in done.output
     assert "none: nothing could be certified" in done.output
     assert "No policy was saved" in done.output
@@ -202,6 +203,25 @@ def test_a_strangers_folder_by_the_command(images, tmp_path, monkeypatch):
     assert "+ AUCOC" not in done.output  # the step that was left out
     assert f"expertload lab predict {out} --data folder:NEW" in done.output
     assert "expertload decide" not in done.output  # without a policy
+
+
+def test_the_next_command_works_as_printed_with_an_own_network(images, tmp_path, monkeypatch):
+    monkeypatch.setattr(lowering, "lower_load", partial(lower_load, launcher=Here()))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_net.py").write_text(
+        "from torch import nn\n"
+        "def network(num_classes):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(432, num_classes))\n"
+    )
+    words = ["lab", "lower-load", f"folder:{images}", "--out", "my out", "--epochs", "1"]
+    words += ["--no-aucoc", "--no-augment", "--network", "own_net:network"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    (line,) = (line for line in done.output.splitlines() if "lab predict" in line)
+    printed = shlex.split(line.replace("folder:NEW", f"folder:{images}"))
+    done = CliRunner().invoke(app, printed[1:])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "new.csv").read_text().count("\n") == 121
 
 
 # ------------------------------------------------------------------ a stranger's arrays

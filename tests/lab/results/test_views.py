@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from expertload import aucoc_score
 from expertload.cli.app import app
 from expertload.ensembling import ViewEnsemble, make_views
 from expertload.exceptions import ParameterError
+from expertload.lab.data import Augmentation, load_dataset
 from expertload.lab.results.compare import compare_runs
 from expertload.lab.results.ensembles import affordable_views, with_views
 from expertload.lab.results.evaluate import evaluate_runs, evaluate_test_cases
@@ -97,9 +99,25 @@ def test_an_ensemble_of_views_is_a_module():
 
 
 def test_views_are_limited_to_a_number_of_passes(trained_run):
-    assert affordable_views((8, 8, 1)) == ["none", "flip", "shift", "symmetries"]
-    assert affordable_views((8, 6, 1)) == ["none", "flip", "shift"]
-    assert affordable_views((8, 8, 1), 5) == ["none", "flip", "shift"]
+    data = FinishedRun(trained_run).load_data()
+    assert affordable_views(data) == ["none", "flip", "shift", "symmetries"]
+    assert affordable_views(data, 5) == ["none", "flip", "shift"]
+    oblong = replace(data.test, images=data.test.images[:, :, :6])
+    assert affordable_views(replace(data, test=oblong)) == ["none", "flip", "shift"]
     (viewed,) = with_views(trained_run, max_passes=2)
     assert set(viewed.choice.scores) == {"none", "flip"}
     assert viewed.choice.passes <= 2
+
+
+@pytest.mark.parametrize(
+    ("augmentation", "views"),
+    [
+        ({"padding": 1}, ["none", "shift"]),
+        ({"flip": True}, ["none", "flip", "shift"]),
+        ({"symmetries": True}, ["none", "flip", "shift", "symmetries"]),
+    ],
+)
+def test_own_images_are_mirrored_only_if_training_mirrors_them(augmentation, views):
+    digits = load_dataset("digits")
+    own = replace(digits, name="folder:scans", augmentation=Augmentation(**augmentation))
+    assert affordable_views(own) == views

@@ -182,6 +182,22 @@ def test_commands_on_a_found_folder_run_nothing(words, trap):
     assert not mark.exists()
 
 
+def test_a_ladder_that_continues_a_found_folder_imports_nothing_unasked(tmp_path, monkeypatch):
+    (tmp_path / "sprung.py").write_text("import pathlib\npathlib.Path('it-ran').touch()\n")
+    monkeypatch.chdir(tmp_path)
+    path = write_run(tmp_path / "found", make_config(model={"name": "sprung:network"}))
+    words = ["lab", "lower-load", "digits", "--continue", str(path), "--out", "out"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 1
+    assert "--allow-import sprung:network" in done.output
+    assert not (tmp_path / "it-ran").exists()
+    for permission in ("--allow-import", "--network"):
+        sys.modules.pop("sprung", None)
+        done = CliRunner().invoke(app, [*words, permission, "sprung:network"])
+        assert "The module 'sprung' has nothing to call" in " ".join(done.output.split())
+        (tmp_path / "it-ran").unlink()
+
+
 @pytest.mark.training
 def test_what_is_allowed_by_name_is_imported(own_module, run_path):
     name = own_module()

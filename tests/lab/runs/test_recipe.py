@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.exceptions import FileFormatError, ParameterError
-from expertload.lab.runs.recipe import change, load_recipe, merge
+from expertload.lab.runs.recipe import change, describe_recipes, load_recipe, merge
 
 GOOD = """
 data.name = "digits"
@@ -176,6 +176,7 @@ def test_a_wrong_key_of_a_file_is_blamed_on_the_file(write):
 
 
 def test_the_recipes_are_listed_and_printed():
+    assert all(what.endswith((".", "?")) for what in describe_recipes().values())
     listed = CliRunner().invoke(app, ["lab", "recipes"])
     assert listed.exit_code == 0
     for name in ("digits", "retinamnist-cpu", "retinamnist-gradient-cpu"):

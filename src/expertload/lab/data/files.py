@@ -172,9 +172,10 @@ class DataRequest:
 
 
 def damaged(path: Path, problem: str, hint: str | None = None) -> DataDamagedError:
-    """Return the error for a damaged or unexpected file."""
+    """Return the error for a damaged or unexpected file or folder."""
     advice = hint or "delete it and fetch the data set again (expertload lab data fetch NAME)"
-    return DataDamagedError(f"The file {path} {problem}. Hint: {advice}.")
+    kind = "folder" if path.is_dir() else "file"
+    return DataDamagedError(f"The {kind} {path} {problem}. Hint: {advice}.")
 
 
 @contextmanager

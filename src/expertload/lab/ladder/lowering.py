@@ -7,7 +7,7 @@ step is due to that step. Each arm is a sweep, so a stopped one can be continued
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from expertload.lab.ladder.outcome import LowerLoad, write_outcome
 from expertload.lab.ladder.steps import Climb, Network, chosen_views, climb
 from expertload.lab.results.ensembles import affordable_views, make_ensemble
 from expertload.lab.runs.finished import FinishedRun
-from expertload.lab.runs.origin import load_run_data
+from expertload.lab.runs.origin import load_run_data, refuse_imports
 from expertload.lab.runs.recipe import DataConfig, Recipe, change, merge, problems_of
 from expertload.lab.sweeps.launch import Launcher, ProcessLauncher
 from expertload.lab.sweeps.sweep import Observer, Sweep
@@ -53,6 +53,7 @@ def lower_load(
     max_passes: int | None = None,
     first_seed: int = 0,
     start: str | Path | None = None,
+    allow: Collection[str] = (),
     settings: Sequence[str] = (),
     data_dir: str | Path | None = None,
     jobs: int | None = None,
@@ -92,6 +93,9 @@ def lower_load(
     start : path, optional
         The folder of an earlier run, or of an earlier ladder, with whose weights the networks
         start.
+    allow : collection of str
+        Import paths of your own networks that the folder `start` may name. A path passed as
+        `network` needs no other permission.
     settings : sequence of str
         Settings of a recipe to change: ``"data.image_size=32"``, ``"data.augment=false"``.
     data_dir : path, optional
@@ -127,7 +131,10 @@ def lower_load(
     console = console or Console(quiet=True)
     say = partial(console.print, soft_wrap=True)
     if start is not None:
-        network = network or FinishedRun(start).config.model.name
+        if network is None:
+            earlier = FinishedRun(start)
+            refuse_imports(earlier.config, earlier.folder.path, allow=allow, loss=False)
+            network = earlier.config.model.name
         settings = [*settings, f"model.start={json.dumps(str(Path(start).resolve()))}"]
     loaded = load_data(data, settings=settings, data_dir=data_dir)
     notes = look_at(loaded)
@@ -139,7 +146,7 @@ def lower_load(
     for note in notes:
         say(f"note: {note}")
     most = None if max_passes is None else max_passes // networks
-    views = len(make_views(affordable_views(loaded.image_shape, most)[-1]))
+    views = len(make_views(affordable_views(loaded, most)[-1]))
     say(f"a prediction will take at most {networks * views} passes for each image")
     folder = Path(out) if out is not None else Path("runs") / f"lower-load-{_file_name(data)}"
     trainer = Trainer(
@@ -291,7 +298,7 @@ def load_data(
     >>> load_data("digits", settings=["data.train_images=500", "training.epochs=3"])
     Dataset('digits': 500/300/500 images of 8 x 8 x 1, 10 classes)
     """
-    chosen = {**change({"data": {"name": name}}, settings)["data"], "augment": True}
+    chosen = change({"data": {"name": name}}, settings)["data"]
     return load_run_data(_checked(DataConfig, chosen, settings), data_dir=data_dir)
 
 

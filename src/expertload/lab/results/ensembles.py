@@ -232,7 +232,7 @@ def with_views(
     viewed = []
     for run in read_runs(folders, **access):
         data, network = run.load_data_and_network()
-        names = [views] if views != "auto" else affordable_views(data.image_shape, max_passes)
+        names = [views] if views != "auto" else affordable_views(data, max_passes)
         choice = _choose(run, data, network, names, batch_size)
         splits = predict_splits(ViewEnsemble(network, choice.views), data, batch_size=batch_size)
         viewed.append(ViewedRun(run, choice, *splits))
@@ -249,11 +249,20 @@ def predict_splits(
     ]
 
 
-def affordable_views(shape: Sequence[int], max_passes: int | None = None) -> list[str]:
-    """Return the names of the views of images of a shape that take at most so many passes."""
+def affordable_views(data: Dataset, max_passes: int | None = None) -> list[str]:
+    """Return the names of the views that suit the images and take at most so many passes.
+
+    A mirror image of your own data may be another class, unless it is part of the augmentation.
+    """
     from expertload.ensembling import make_views, view_names
 
-    fitting = [name for name in view_names() if shape[0] == shape[1] or name != "symmetries"]
+    height, width = data.image_shape[:2]
+    suits = {"symmetries": height == width}
+    if data.name.startswith(("folder:", "npz:")):
+        how = data.augmentation
+        suits["symmetries"] &= how.symmetries
+        suits["flip"] = how.flip or how.symmetries
+    fitting = [name for name in view_names() if suits.get(name, True)]
     most = len(make_views(fitting[-1])) if max_passes is None else max_passes
     return [name for name in fitting if name == "none" or len(make_views(name)) <= most]
 
@@ -261,7 +270,7 @@ def affordable_views(shape: Sequence[int], max_passes: int | None = None) -> lis
 def _choose(
     run: FinishedRun, data: Dataset, network: nn.Module, names: Sequence[str], batch_size: int
 ) -> ViewChoice:
-    from expertload.ensembling import ViewChoice, ViewEnsemble, make_views
+    from expertload.ensembling import ViewChoice, ViewEnsemble
 
     measure = find_measure(run.config.training.select_by)
     sign = 1 if measure.higher_is_better else -1
@@ -270,9 +279,7 @@ def _choose(
         found = _logits(ViewEnsemble(network, name), data.validation, data, batch_size)
         scores[name] = measure.of(data.validation.labels, probabilities_of(found))
     best = max(names, key=lambda name: sign * scores[name])  # the first of equals is the cheapest
-    return ViewChoice(
-        views=best, scores=scores, passes=len(make_views(best)) * max(1, len(run.members))
-    )
+    return ViewChoice(views=best, scores=scores, passes=ViewEnsemble(network, best).passes)
 
 
 def _logits(network: nn.Module, split: Split, data: Dataset, batch_size: int) -> FloatArray:
