@@ -1,4 +1,4 @@
-"""A switch of models under bad conditions: a killed server, two managers at once, and luck."""
+"""A switch of models under bad conditions: a killed server, two managers at once, luck, drift."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import NamedTuple
 
 import httpx
@@ -17,19 +18,28 @@ import pytest
 from scipy.stats import binom
 from sqlalchemy import insert, select
 
-from expertload.desk import Desk, Rules
+from expertload.desk import Desk, Rules, demo, rounds
 from expertload.desk.client import DeskClient
 from expertload.desk.intake import shadows as intake_shadows
 from expertload.desk.intake.case import read_case
 from expertload.desk.intake.receiving import receive
 from expertload.desk.intake.shadows import classes_digest
+from expertload.desk.people.accounts import find_token
 from expertload.desk.queue.answers import answer
 from expertload.desk.queue.claims import claim
 from expertload.desk.store.tables import cases, decisions, policies, shadows
+from expertload.desk.trail.chain import verify
 from expertload.desk.watch import challengers
 from expertload.desk.watch.anew import decide_all_waiting
 from expertload.desk.watch.challengers import adopt, find_challenger
-from expertload.desk.watch.policies import activate, active_policy, add_policy, trial_policy
+from expertload.desk.watch.policies import (
+    activate,
+    active_policy,
+    add_policy,
+    find_policy,
+    trial_policy,
+)
+from expertload.desk.watch.state import state_of
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
 from tests.desk.processes import Server, free_port, together
@@ -339,3 +349,41 @@ def test_desks_let_a_good_model_take_over(place, short_pilot, monkeypatch):
     monkeypatch.setattr("tests.desk.test_switches.N_DESKS", 20)
     by_evidence, _ = switches(place, error=0.0, gained=0.9)
     assert by_evidence == 1
+
+
+# ------------------------------------------------------------------ drift
+
+
+def read_truly(transaction, reader: int, truth: dict[str, str]) -> bool:
+    """Read one case, if one waits."""
+    held = claim(transaction, reader, arbiter=True)
+    if held is not None:
+        answer(transaction, reader, held.lease, truth[held.key], held.lease[:60])
+    return held is not None
+
+
+@pytest.mark.slow
+def test_the_demos_drift_ends_in_the_withdrawal_of_the_policy(tmp_path):
+    """After the day that `desk demo` plays, images come mirrored, and experts notice."""
+    digits = demo.train()
+    with Desk.open(tmp_path / "desk", rules=demo.DEMO_RULES, secret=bytes(32)) as desk:
+        *_, colleagues = demo.prepare(desk, digits)
+        readers = [desk.read(find_token, token).user for token in colleagues]
+        *_, evening = rounds.play(desk, digits, colleagues)
+        if desk.read(find_challenger, demo.SECOND).share < 1:
+            desk.write(adopt, demo.SECOND, 1)
+        number = desk.read(active_policy).id
+        live = evening.digits.cases(run="live", first=rounds.N_CASES, drift_after=0)
+        for _ in range(20):
+            batch = list(islice(live, 50))
+            truth = {case["key"]: label for case, label in batch}
+            outcomes = desk.write(receive, [read_case(case) for case, _ in batch])
+            if {outcome.status for outcome in outcomes} == {"delegated"}:
+                break
+            while any(desk.write(read_truly, reader, truth) for reader in readers):
+                pass
+        ended, state = desk.read(find_policy, number), desk.read(state_of)
+        assert ended.state == "withdrawn"
+        assert ended.reason.startswith("alarm: audits refute an accuracy of 0.95")
+        assert (state["policy"], state["monitor"]["state"]) == (None, "refuted")
+        assert desk.read(verify).is_intact
