@@ -380,3 +380,11 @@ def test_cases_without_the_policys_model_do_not_shift_the_load(world):
     world.send(*sure, *(sent(f"unnamed-{i}") for i in range(300)))
     shift = world.desk.read(load_shift)
     assert (shift["n_cases"], shift["observed"], shift["warns"]) == (300, 0.6, False)
+
+
+def test_a_case_without_any_number_is_no_blind_label(world):
+    world.with_rules(quality_rate=1.0, certify_share=1.0)
+    nothing = {"cat": math.nan, "dog": math.nan}
+    world.send({"key": "broken", "probabilities": nothing}, sent("sound"))
+    read_all(world, lambda key: "cat")
+    assert "sound" in world.desk.read(blind_labels).keys

@@ -162,10 +162,10 @@ def flaw_of(probabilities: dict[str, float]) -> str:
 
 
 def top_class(probabilities: dict[str, float]) -> str | None:
-    """Return the class with the highest probability; None if one of them is not a number."""
+    """Return the class with the highest probability; None if one is not a number, or of none."""
     if any(value != value for value in probabilities.values()):
         return None
-    return max(probabilities, key=probabilities.__getitem__)
+    return max(probabilities, key=probabilities.__getitem__, default=None)
 
 
 @lru_cache(maxsize=32)
