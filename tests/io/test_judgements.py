@@ -23,7 +23,7 @@ VOTES = [
     [name if RNG.random() < 0.6 else NAMES[RNG.integers(3)] for _ in range(5)] for name in LABELS
 ]
 TOKENS = [
-    {name: float(RNG.normal(-3, 2)) for name in NAMES if name == true or RNG.random() < 0.7}
+    {name: -abs(float(RNG.normal(-3, 2))) for name in NAMES if name == true or RNG.random() < 0.7}
     for true in LABELS
 ]
 
