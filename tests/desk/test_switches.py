@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import random
 import threading
@@ -125,18 +124,24 @@ def test_a_server_killed_while_a_model_takes_over_goes_on_where_it_was(place):
         def killed_at(share, moment):
             pressed = threading.Thread(target=press, args=(share,))
             pressed.start()
-            moment()
+            moment(pressed)
             server.kill()
             pressed.join()
             was_behind.append(bool(behind(desk)))
             server.start()
             server.wait()
 
+        def at_work(pressed):
+            wait_until(lambda: behind(desk) or not pressed.is_alive())
+
         def manager():
-            at_work = functools.partial(wait_until, lambda: behind(desk))
-            any_time = functools.partial(time.sleep, random.Random(2).uniform(0, 0.2))
+            delay = random.Random(2).uniform(0, 0.2)
             try:
-                for share, moment in ((0.4, at_work), (0.7, any_time), (1, at_work)):
+                for share, moment in (
+                    (0.4, at_work),
+                    (0.7, lambda _: time.sleep(delay)),
+                    (1, at_work),
+                ):
                     killed_at(share, moment)
                     again = press(share)  # it was stored before the kill, or is now
                     assert again.status_code in (200, 409), again.text
@@ -144,7 +149,11 @@ def test_a_server_killed_while_a_model_takes_over_goes_on_where_it_was(place):
             finally:
                 stop.set()
 
-        together(sender, manager)
+        try:
+            together(sender, manager)
+        except BaseException:
+            server.kill()
+            raise
         server.end()
         assert any(was_behind), "no kill came while waiting cases were decided"
         check_all(desk)
