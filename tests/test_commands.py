@@ -102,6 +102,8 @@ def original(tmp_path_factory):
     said = '{{"label": "{0}", "answers": ["{0}", "a", "{0}"]}}\n'
     judged = "".join(said.format(one) for one in "ab" * 200)
     (folder / "judgements.jsonl").write_text(judged)
+    sure = np.tile([0.9, 0.2], 200)
+    write(folder / "words.csv", {"label": np.array(list("ab" * 200)), "p_a": sure, "p_b": 1 - sure})
     audits = "\n".join(f"{case},1" for case in range(90))
     (folder / "audits.csv").write_text(f"case_id,correct\n{audits}\n")
     policy, desk = str(folder / "policy.json"), str(folder / "desk")
