@@ -33,6 +33,7 @@ import numpy as np
 
 from expertload._check import (
     as_floats,
+    check_fraction,
     check_level,
     check_positive,
     check_same_length,
@@ -203,6 +204,7 @@ def certify_cascade(
     >>> print(f"cost {cascade.mean_cost:.2f}, load {cascade.expert_load:.3f}")
     cost 1.36, load 0.394
     """
+    target = check_fraction(target_accuracy, "target_accuracy", inclusive=False)
     handovers = as_floats(np.atleast_1d(np.asarray(handover)), "handover").tolist()
     highest = max(handovers)
     if highest > 1 >= small.confidence.max():
@@ -217,7 +219,7 @@ def certify_cascade(
     share = 1 - (1 - level) / len(handovers)
     found = []
     for one in handovers:
-        point, (first, then) = _certify_one(small, large, one, target_accuracy, share)
+        point, (first, then) = _certify_one(small, large, one, target, share)
         handed = ~reaches(small.confidence, first)
         stages = _stage(small, np.ones_like(handed), first), _stage(large, handed, then)
         found.append(CertifiedCascade(*stages, point, level, prices))
