@@ -140,7 +140,7 @@ def test_confidences_are_refused(tmp_path, ending, one, other):
     with pytest.raises(ExpertLoadError, match=r"2\*\*53"):
         tally_frame(scan_file(path))
     policy = choose(Cases.from_correctness([1, 0], [1e18, 0.1]), target_accuracy=1)
-    with pytest.raises(FileFormatError, match="Row 1 .* confidence"):
+    with pytest.raises(FileFormatError, match=r"Row 1 .* confidence .*2\*\*53"):
         decide_file(policy, path, out=tmp_path / "out.csv")
     counts = decide_file(policy, path, out=tmp_path / "out.csv", invalid="delegate")
     assert counts.n_invalid == (1 if abs(other) == EXACT else 2)

@@ -41,7 +41,8 @@ CHUNK = 100_000
 MOST_COMPARED = 20_000
 # What may help, by how the reason ends why a row cannot be decided.
 REPAIRS = {
-    "not a number": "if the decimal mark is a comma, pass --decimal ','",
+    "not a number": "if the decimal mark is a comma, pass --decimal ','; whole numbers beyond "
+    "2**53 are not read, because floats cannot tell them apart",
     "not in [0, 1]": "for percentages, divide by 100; for logits, pass --logits",
     "sum to one": "for logits, pass --logits; for rounded values, --normalize",
 }

@@ -194,16 +194,16 @@ class CertifiedClasses(PointsByName[OperatingPoint]):
         if not kept:
             return self.in_words
         together = "all of this" if len(kept) > 1 else "this"
-        return self._said(
+        return self._sentences(
             f"{sure_that(self.confidence_level)} {together} holds. {kept[0].conditions}"
         )
 
     @property
     def in_words(self) -> str:
         """What is promised, without how sure that is."""
-        return self._said()
+        return self._sentences()
 
-    def _said(self, *sure: str) -> str:
+    def _sentences(self, *sure: str) -> str:
         kept = [promise for promise, point in self.promises.items() if point.is_certified]
         parts = [*map(self._in_words, kept), *sure]
         if not self.promises:
