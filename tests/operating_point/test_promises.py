@@ -422,13 +422,14 @@ def test_the_sentence_says_what_is_promised_of_clusters(tmp_path):
 
 def test_clusters_where_nothing_is_certified():
     rng = np.random.default_rng(0)
-    correct, confidence, cluster = clustered_cases(rng, 30, 5, 0.8, 0.3)
-    point = op.certify(
-        Cases.from_correctness(correct, confidence, clusters=cluster), target_accuracy=0.95
-    )
-    assert point.reason == "accuracy_too_low"
-    assert point.expert_load == 1
-    assert "Nothing is certified" in point.guarantee
+    for n_clusters, reason in ((30, "too_few_cases"), (300, "accuracy_too_low")):
+        correct, confidence, cluster = clustered_cases(rng, n_clusters, 5, 0.8, 0.3)
+        point = op.certify(
+            Cases.from_correctness(correct, confidence, clusters=cluster), target_accuracy=0.95
+        )
+        assert point.reason == reason
+        assert point.expert_load == 1
+        assert "Nothing is certified" in point.guarantee
     alone = op.certify(
         Cases.from_correctness([1, 1], [0, 1], clusters=["a", "a"]), target_accuracy=0.9
     )

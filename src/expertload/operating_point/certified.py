@@ -27,7 +27,7 @@ from expertload.operating_point.point import (
 )
 
 if TYPE_CHECKING:
-    from expertload.operating_point.certify import Advice, ClusterAdvice
+    from expertload.operating_point.certify import Advice
 
 __all__ = ["CertifiedPoint", "CertifiedTargets"]
 
@@ -148,8 +148,6 @@ class CertifiedPoint(OperatingPoint):
         default_factory=CertifiedThresholds, compare=False, repr=False
     )
     advice: Advice | SavedAdvice | None = field(default=None, compare=False, repr=False)
-    # In words alone: for clusters, `advice` is empty.
-    cluster_advice: ClusterAdvice | None = field(default=None, compare=False, repr=False)
     ladder: Ladder | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -311,20 +309,19 @@ class CertifiedPoint(OperatingPoint):
             errors, accepted = map(quantity, self._first_test)
             first = f" ({errors} of the {accepted} most confident wrong)"
         kind = {None: "", "one_case_each": " that count", "all_cases": " in these clusters"}
-        reason = self._told_reason
-        if reason == "too_few_cases":
+        if self.reason == "too_few_cases":
             some = f"{quantity(self.n_cases)} case(s){kind[self.clusters]}"
             return f"{some} are too few, even if all were right."
-        if reason == "too_few_accepted":
+        if self.reason == "too_few_accepted":
             return "the thresholds to test accept too few of the cases, even if all were right."
-        if reason == "over_confident_top":
+        if self.reason == "over_confident_top":
             return (
                 f"too many of the most confident cases are wrong{first}, so the sequence of tests "
                 "ended there, although a looser threshold would pass on its own. Hint: recalibrate "
                 "the model if it is over-confident, or certify fresh cases with thresholds=... "
                 "that begin below those cases."
             )
-        if reason == "accuracy_too_low":
+        if self.reason == "accuracy_too_low":
             return f"the accuracy is too low{first}."
         wrong, most = self._first_test or (0.0, 0.0)
         if wrong > (1 - self.target_accuracy) * most:
@@ -333,14 +330,6 @@ class CertifiedPoint(OperatingPoint):
                 "good enough, but this could be luck."
             )
         return f"the accuracy may be high enough, but this could be luck{first}."
-
-    @property
-    def _told(self) -> Advice | SavedAdvice | None:
-        return self.cluster_advice or self.advice
-
-    @property
-    def _told_reason(self) -> Reason | None:
-        return self.reason if self.cluster_advice is None else self.cluster_advice.reason
 
     @property
     def _first_test(self) -> tuple[float, float] | None:
@@ -352,27 +341,28 @@ class CertifiedPoint(OperatingPoint):
 
     @property
     def _more_cases(self) -> str:
-        advice = self._told
-        if advice is None or advice.sufficient_cases is None:
+        if self.sufficient_cases is None:
             return ""
         # Of each cluster one case was drawn, and only these were counted.
         of = {None: "cases", "one_case_each": "clusters", "all_cases": "cases in such clusters"}
-        needed = f"{quantity(advice.sufficient_cases)} {of[self.clusters]}"
-        if self._told_reason == "too_few_cases":  # 59 of 59 right are enough, 58 of 59 are not
+        needed = f"{quantity(self.sufficient_cases)} {of[self.clusters]}"
+        if self.reason == "too_few_cases":  # 59 of 59 right are enough, 58 of 59 are not
             return f"At the accuracy observed, it takes at least {needed}."
         return f"About {needed} would be enough at the accuracy observed."
 
     @property
     def _lower_target(self) -> str:
-        if self._told is None:
+        if self.advice is None:
             return ""
         errors, accepted = self._first_test or (0.0, 0.0)
         if 2 * errors > accepted >= ENOUGH_TO_SUSPECT and self.risk not in TEAM_RISKS:
             return MOSTLY_WRONG
-        target = self._told.target_within_reach
-        if target is None:
+        if self.target_within_reach is None:
             return "No lower target that was tried is within reach of these data."
-        return f"A target of {target:.6g} is within reach of these data; certify it on fresh cases."
+        return (
+            f"A target of {self.target_within_reach:.6g} is within reach of these data; "
+            "certify it on fresh cases."
+        )
 
     def __str__(self) -> str:
         return f"{super().__str__()} {self.guarantee}"

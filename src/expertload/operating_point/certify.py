@@ -353,10 +353,16 @@ def _certify_clusters(cases: Cases, calibration: Calibration, promise: Promise) 
     point = _point(calibration, ladder, promise._replace(method="fixed_sequence"))
     steps = ladder.steps
     if point.threshold == math.inf:
+        largest = int(np.unique(cases.unit, return_counts=True)[1].max())
+        least = least_clustered_cases(promise, largest)
+        advice = ClusterAdvice(cases, calibration, promise, least)
         reached = steps.n_errors < steps.n_accepted * (1 - promise.target)
-        reason: Reason = "not_enough_evidence" if reached.any() else "accuracy_too_low"
-        advice = ClusterAdvice(cases, calibration, promise, steps)
-        return replace(point, reason=reason, cluster_advice=advice)
+        reason: Reason = "accuracy_too_low"
+        if steps.n_accepted.max() < least:
+            reason = "too_few_cases"
+        elif (reached & (steps.n_accepted >= least)).any() or advice.sufficient_cases is not None:
+            reason = "not_enough_evidence"
+        return replace(point, reason=reason, advice=advice)
     on_all_cases = replace(ladder, steps=calibration.counts.at(steps.threshold))
     return replace(point, passed=on_all_cases.certified())
 
@@ -479,25 +485,13 @@ class ClusterAdvice(Advice):
     """What would have been enough of clusters like the given ones, which are repeated."""
 
     def __init__(
-        self, cases: Cases, calibration: Calibration, promise: Promise, steps: Steps
+        self, cases: Cases, calibration: Calibration, promise: Promise, fewest: int
     ) -> None:
-        largest = int(np.unique(cases.unit, return_counts=True)[1].max())
-        super().__init__(calibration, promise, least_clustered_cases(promise, largest))
-        self._steps = steps
+        super().__init__(calibration, promise, fewest)
         _, unit = np.unique(cases.unit, return_inverse=True)
         mixed = np.random.default_rng(0).permutation(int(unit.max()) + 1)[unit]
         rows = np.argsort(mixed, kind="stable")  # clusters stay together
         self._cases, self._unit = cases.take(rows), mixed[rows]
-
-    @cached_property
-    def reason(self) -> Reason:
-        """Why nothing passed, of the thresholds that so many cases can test."""
-        steps, testable = self._steps, self._steps.n_accepted >= self._fewest
-        if not testable.any():
-            return "too_few_cases"
-        reached = steps.n_errors < steps.n_accepted * (1 - self._promise.target)
-        is_near = (reached & testable).any() or self.sufficient_cases is not None
-        return "not_enough_evidence" if is_near else "accuracy_too_low"
 
     def _reaches(self, target: float) -> bool:
         return self._is_certified(self._cases, self._promise._replace(target=target))

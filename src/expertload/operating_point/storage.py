@@ -50,7 +50,7 @@ TYPES: dict[str, type[OperatingPoint]] = {
     "certified": CertifiedPoint,
     "error_budget": ErrorBudget,
 }
-NOT_SAVED = {"origin", "ladder", "advice", "cluster_advice", "passed"}
+NOT_SAVED = {"origin", "ladder", "advice", "passed"}
 # Saved with the fields of a certified point: advice is computed, and thresholds are thinned.
 STRETCH = ("threshold", "n_accepted", "n_errors")
 ADVICE = ("sufficient_cases", "target_within_reach")
