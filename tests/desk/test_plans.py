@@ -112,7 +112,7 @@ def test_a_claim_on_postgresql_asks_for_each_case_in_turn(place):
     with Desk.open(place, clock=Clock(), secret=b"test") as desk:
         world = World(desk, desk.clock)
         world.send(*(sent(f"case-{i}", 0.6) for i in range(2000)))
-        values = {"project": 1, "reader": 1, "arbiter": False, "rested": 0, "latest": 0}
+        values = {"project": 1, "reader": 1, "arbiter": False, "now": 0, "rested": 0, "latest": 0}
 
         def explain(connection):
             connection.exec_driver_sql("ANALYZE readings, skips")
