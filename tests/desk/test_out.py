@@ -85,6 +85,7 @@ def test_unequal_audits_give_the_accuracy_of_the_monitor_too(world, tmp_path):
     assert accuracy != pytest.approx(1 - monitor["errors"] / monitor["audited"], abs=1e-3)
     file = tmp_path / "audited.csv"
     export(world.desk, file, which="audited")
+    assert b"".join(export_bytes(world.desk, "csv", which="audited")) == file.read_bytes()
     table = read_predictions(file)
     cases = Cases.from_predictions(table.y_true, table.y_proba, sample_weight=table.weight)
     assert evaluate(cases).accuracy.estimate == pytest.approx(accuracy)

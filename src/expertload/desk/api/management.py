@@ -389,12 +389,10 @@ def export_response(
     format: Format,  # noqa: A002
     which: Which,
     name: str,
-    *,
-    weighted: bool = False,
 ) -> Response:
-    """Stream cases as a file with this name; only people's downloads have weights of audits."""
+    """Stream cases as a file with this name."""
     return StreamingResponse(
-        export_bytes(desk_of(request), format, which=which, weighted=weighted),
+        export_bytes(desk_of(request), format, which=which),
         media_type=MEDIA_TYPES[format],
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )

@@ -75,7 +75,7 @@ async def export(
 ) -> Response:
     """Send cases as a file."""
     name = f"desk-{cases}.{format}"
-    answer = management.export_response(request, format, cases, name, weighted=True)
+    answer = management.export_response(request, format, cases, name)
     answer.headers.update(HEADERS)
     return answer
 

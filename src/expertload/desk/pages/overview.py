@@ -21,14 +21,10 @@ from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import cases, events
 from expertload.desk.watch.challengers import Challenger
 from expertload.desk.watch.policies import find_policy
-from expertload.desk.watch.quality import (
-    WARNING_EVIDENCE,
-    drawn_audits,
-    later_audits,
-    weight_of,
-)
+from expertload.desk.watch.quality import drawn_audits, later_audits, weight_of
 from expertload.desk.watch.state import HOUR, hourly_counts, state_of
 from expertload.monitoring import accuracy_lower_bound
+from expertload.monitoring.accuracy import WARNING_EVIDENCE
 from expertload.report.scale import Frame, Tick, round_ticks
 
 N_HOURS = 24

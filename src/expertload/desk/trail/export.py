@@ -2,8 +2,8 @@
 
 `y_true` is the experts' final answer, empty if there is none. `p_*` are the model's probabilities;
 `predicted`, `confidence` and `correct` follow from them. Audits are drawn with unequal
-probabilities, so files have weights, with which they stand for all automatic decisions. Rows are
-turned into columns and bytes a few thousand at a time, so that memory does not grow with the desk.
+probabilities, so their rows have weights: with them they stand for all automatic decisions. A few
+thousand rows at a time are turned into columns and bytes: memory does not grow with the desk.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def export(desk: Desk, path: str | os.PathLike[str], *, which: Which = "all") ->
     n = 0
     try:
         with open_writer(target, is_private=True) as write:
-            for columns in _columns(desk, which, weighted=True):
+            for columns in _columns(desk, which):
                 write(_without_formulas(columns) if kind == ".csv" else columns)
                 n += len(next(iter(columns.values())))
     except FileWriteError as error:
@@ -122,13 +122,11 @@ def export(desk: Desk, path: str | os.PathLike[str], *, which: Which = "all") ->
     return n
 
 
-def export_bytes(
-    desk: Desk, kind: Format, *, which: Which = "all", weighted: bool = False
-) -> Iterator[bytes]:
-    """Yield the bytes of an export as they are produced; `weighted` adds the weights of audits."""
+def export_bytes(desk: Desk, kind: Format, *, which: Which = "all") -> Iterator[bytes]:
+    """Yield the bytes of an export as they are produced."""
     buffer = io.BytesIO()
     with stream_writer(buffer, f".{kind}") as write:
-        for columns in _columns(desk, which, weighted=weighted):
+        for columns in _columns(desk, which):
             write(_without_formulas(columns) if kind == "csv" else columns)
             yield _taken(buffer)
     yield _taken(buffer)
@@ -145,12 +143,12 @@ def _taken(buffer: io.BytesIO) -> bytes:
 # ------------------------------------------------------------------ from rows to columns
 
 
-def _columns(desk: Desk, which: Which, *, weighted: bool) -> Iterator[dict[str, Any]]:
+def _columns(desk: Desk, which: Which) -> Iterator[dict[str, Any]]:
     """Yield columns of many rows at a time; if there are no rows, yield empty columns once."""
     classes = () if which == "readings" else desk.read(classes_of)
     columns, query = READINGS, _READINGS
     if which != "readings":
-        columns = COLUMNS | WEIGHT if weighted and which == "audited" else COLUMNS
+        columns = COLUMNS | WEIGHT if which == "audited" else COLUMNS
         sources = ", ".join(source for _, source in columns.values())
         query = f"{_QUERY.format(sources)} {_CONDITIONS[which]} ORDER BY c.id"
     at_once = max(FEWEST_ROWS, CELLS_TOGETHER // (len(columns) + len(classes)))

@@ -22,6 +22,7 @@ from expertload.desk.store.tables import cases, monitors, projects
 from expertload.desk.trail.webhooks import announce
 from expertload.desk.watch.policies import find_policy, withdraw
 from expertload.monitoring import Capital, accuracy_bets, accuracy_lower_bound, advance, start
+from expertload.monitoring.accuracy import WARNING_EVIDENCE
 from expertload.monitoring.planning import DOUBTFUL_SHARE
 
 # On PostgreSQL, transactions may commit in another order than their cases are numbered. So only
@@ -32,8 +33,6 @@ _AUDIT = [
     for name in ("id", "audit", "received", "cluster", "rate", "least", "twice", "weight")
 ]
 KNOWN_AFTER = 100  # decisions that show which are the least confident ones
-# Odds of five to one against the promise: no alarm, but a reason to read more.
-WARNING_EVIDENCE = 5.0
 MOST_EVIDENCE = 1e300  # JSON has no infinity
 
 
