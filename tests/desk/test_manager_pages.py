@@ -166,7 +166,15 @@ def test_managers_read_a_case_and_readers_do_not(served):
             assert "You may still be asked to read this case" in page
             assert "confidence" not in page
             assert "<h3>Decisions" not in page
+            page = client.get("/audit", params={"case": key}).text
+            assert "cases that you may still be asked to read are not shown" in page
+            assert "No event." in page
         assert "confidence" in client.get("/manage/cases", params={"key": "a"}).text
+        assert "predicted = cat" in client.get("/audit", params={"case": "a"}).text
+        everything = client.get("/audit").text
+        assert "policy.activated" in everything
+        assert "predicted = cat" in everything
+        assert everything.count("predicted = ") == 1  # of case a alone
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from typing import Annotated, Any, NamedTuple
 
 import orjson
 from fastapi import APIRouter, Depends, Form, Request, Response
-from sqlalchemy import BigInteger, func, or_, select
+from sqlalchemy import BigInteger, func, not_, or_, select
 
 import expertload
 from expertload._files import new_folder
@@ -74,7 +74,8 @@ async def show_events(
 ) -> Response:
     """Show events, newest first; only those of one case, or about one subject, if it is named."""
     about = about if about in ABOUT else ""
-    page = await desk_of(request).aread(_page, min(max(before, 0), 2**62), case.strip(), about)
+    before = min(max(before, 0), 2**62)
+    page = await desk_of(request).aread(_page, _reads(request), before, case.strip(), about)
     return render(request, "audit.html.j2", verdict=None, case=case, about=about, **page)
 
 
@@ -83,22 +84,29 @@ async def check(request: Request, head: Annotated[str, Form(max_length=100)] = "
     """Compute the whole chain again."""
     desk = desk_of(request)
     verdict = await desk.aread(verify, head=head.strip() or None)
-    page = await desk.aread(_page, 2**62, "", "")
+    page = await desk.aread(_page, _reads(request))
     return render(request, "audit.html.j2", verdict=verdict, case="", about="", **page)
 
 
-def _page(transaction: Transaction, before: int, case: str, about: str) -> dict[str, Any]:
-    found = events_before(transaction, before, case, about)
+def _reads(request: Request) -> bool:
+    """Whether who asks may also be given cases to read."""
+    return bool(request.state.who.roles & {"reader", "arbiter"})
+
+
+def _page(
+    transaction: Transaction, blind: bool, before: int = 2**62, case: str = "", about: str = ""
+) -> dict[str, Any]:
+    found = events_before(transaction, before, case, about, blind=blind)
     shown = found[:EVENTS_PER_PAGE]
     newest = select(seals.c.sha256).order_by(seals.c.id.desc()).limit(1)
     more = shown[-1]["id"] if len(found) > EVENTS_PER_PAGE else None
-    return {"events": shown, "more": more, "head": transaction.value(newest)}
+    return {"events": shown, "more": more, "head": transaction.value(newest), "blind": blind}
 
 
 def events_before(
-    transaction: Transaction, before: int, case: str = "", about: str = ""
+    transaction: Transaction, before: int, case: str = "", about: str = "", *, blind: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the events of a page, and one more if there are more."""
+    """Return the events of a page, and one more if there are more; `blind` without open cases."""
     if CONTROL.search(case):  # no key has these, and PostgreSQL refuses to search for some of them
         return []
     query = (
@@ -112,6 +120,10 @@ def events_before(
         .order_by(events.c.id.desc())
         .limit(EVENTS_PER_PAGE + 1)
     )
+    if blind:  # they name the model's answer, and those of others
+        unread = cases.c.state.in_(("waiting", "disputed", "golden"))
+        is_open = or_(unread, func.coalesce(cases.c.audit, "") == "open")
+        query = query.where(or_(events.c.case_id.is_(None), not_(is_open)))
     if case:
         named = select(cases.c.id).where(transaction.in_project(cases), cases.c.key == case)
         query = query.where(events.c.case_id == named.scalar_subquery())
