@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 from html.parser import HTMLParser
@@ -343,6 +344,17 @@ def test_notebooks_show_an_evaluation_and_its_point():
     point = Tags(found.operating_point._repr_html_())
     assert f"{found.operating_point.expert_load:.1%}" in point.text
     assert found.operating_point.guarantee in point.text
+
+
+def test_both_shares_of_a_point_add_up_as_shown():
+    for n in range(2001):  # of 2,000, an odd number ends in half of what is shown
+        counts = {"n_accepted": n, "n_delegated": 2000 - n, "n_errors": 0, "n_errors_spared": 0}
+        point = operating_point.OperatingPoint(threshold=0.5, **counts)
+        shares = re.findall(
+            r"(?:automatically|experts)</th><td[^>]*><b>([\d.]+)%", point._repr_html_()
+        )
+        assert sum(map(float, shares)) == pytest.approx(100)
+        assert len(shares) == 2
 
 
 def test_nothing_in_a_notebook_is_markup_of_a_stranger():

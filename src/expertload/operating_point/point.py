@@ -300,11 +300,12 @@ class OperatingPoint(Policy):
             quantity, (self.n_accepted, self.n_delegated, self.n_cases)
         )
         right = "none" if self.accuracy is None else f"{self.accuracy:.1%}"
+        load = round(self.expert_load, 3)  # as shown, both shares add up to 100 %
         rows = [
             ("accept at confidence", f">= {digits(self.threshold)}", ""),
-            ("decided automatically", f"{1 - self.expert_load:.1%}", f"{accepted} of {total}"),
+            ("decided automatically", f"{1 - load:.1%}", f"{accepted} of {total}"),
             ("right among those", right, f"{quantity(self.n_errors)} wrong"),
-            ("left to experts", f"{self.expert_load:.1%}", f"{delegated} of {total}"),
+            ("left to experts", f"{load:.1%}", f"{delegated} of {total}"),
         ]
         return small_table("Operating point", rows, [getattr(self, "guarantee", "")])
 
