@@ -57,7 +57,7 @@ def test_allowed_errors_is_the_last_number_that_passes(n, target, level):
     TARGETS,
     LEVELS,
 )
-def test_blocks_find_the_first_failure_and_any_pass(rows, target, level):
+def test_first_failure_and_any_pass_are_those_of_all_rows(rows, target, level):
     accepted = np.cumsum([max(k, e) for k, e in rows]).astype(float)
     errors = np.cumsum([e for _, e in rows]).astype(float)
     p = p_values.binomial_p_values(errors, accepted, 1 - target)

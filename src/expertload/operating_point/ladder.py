@@ -36,8 +36,6 @@ from expertload.tally import Tally
 __all__ = ["CertifiedThresholds", "Ladder", "Promise", "Risk", "Run", "Steps"]
 
 Risk = Literal["selective", "joint", "cost", "team", "combined_team", "not_worse"]
-# Rows that are tested as a block before any of them is tested separately.
-BLOCK = 64
 # The number of passed thresholds that a saved policy keeps.
 MOST_SAVED = 101
 
@@ -280,41 +278,17 @@ def binomial_p_values(n_errors: FloatArray, n_cases: FloatArray, rate: float) ->
 def first_failure(n_accepted: FloatArray, n_errors: FloatArray, rate: float, level: float) -> int:
     """Return the number of rows that pass the binomial test before the first failure.
 
-    Rows are thresholds, strict to loose. Cases and errors only grow from row to row, so the p-value
-    rises only if a row adds errors. The errors of a block's last row among the cases of its first
-    bound its p-values from above, the other way round from below: most blocks pass, or fail, by
-    that alone.
+    Rows are thresholds, strict to loose. A p-value rises only at a row that adds errors.
     """
     rows = np.flatnonzero(np.diff(n_errors, prepend=-1.0))
-    first, last = _blocks(rows)
-    fails = np.flatnonzero(binomial_p_values(n_errors[first], n_accepted[last], rate) > level)
-    n_blocks = int(fails[0]) if len(fails) else len(first)
-    most = binomial_p_values(n_errors[last[:n_blocks]], n_accepted[first[:n_blocks]], rate)
-    unsure = _rows_of(np.flatnonzero(most > level), rows)
-    failed = binomial_p_values(n_errors[unsure], n_accepted[unsure], rate) > level
-    if failed.any():
-        return int(unsure[failed.argmax()])
-    return int(first[fails[0]]) if len(fails) else len(n_accepted)
+    failed = rows[binomial_p_values(n_errors[rows], n_accepted[rows], rate) > level]
+    return int(failed[0]) if len(failed) else len(n_accepted)
 
 
 def any_passes(n_accepted: FloatArray, n_errors: FloatArray, rate: float, level: float) -> bool:
     """Return whether any row passes the binomial test; only rows before an error need testing."""
     rows = np.flatnonzero(np.diff(n_errors, append=np.inf))
-    first, last = _blocks(rows)
-    least = binomial_p_values(n_errors[first], n_accepted[last], rate)
-    unsure = _rows_of(np.flatnonzero(least <= level), rows)
-    return bool((binomial_p_values(n_errors[unsure], n_accepted[unsure], rate) <= level).any())
-
-
-def _blocks(rows: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the first and the last row of each block."""
-    begin = np.arange(0, len(rows), BLOCK)
-    return rows[begin], rows[np.append(begin[1:], len(rows))[: len(begin)] - 1]
-
-
-def _rows_of(blocks: IntArray, rows: IntArray) -> IntArray:
-    inside = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()
-    return np.asarray(rows[inside[inside < len(rows)]])
+    return bool((binomial_p_values(n_errors[rows], n_accepted[rows], rate) <= level).any())
 
 
 def least_cases(target: float, error_level: float) -> int:
