@@ -329,6 +329,35 @@ def test_clusters_keep_their_promise(what, correlation):
         assert independent / ROUNDS > limit(0.1, ROUNDS)  # the control: clusters ignored
 
 
+UNCLUSTERED = {
+    "budget": lambda cases: op.certify_error_budget(cases, max_errors=20, next_cases=500),
+    "cost": lambda cases: op.certify_mean_cost(
+        cases, error_costs=np.ones(len(cases)), max_mean_cost=0.05, confidence_level=0.9
+    ),
+    "curve": lambda cases: op.certified_curve(cases, confidence_level=0.9),
+}
+
+
+@pytest.mark.parametrize("certify", UNCLUSTERED.values(), ids=UNCLUSTERED)
+def test_promises_about_independent_cases_refuse_clusters(certify):
+    correct, confidence, cluster = clustered_cases(np.random.default_rng(0), 100, 5, 0.9, 0.5)
+    with pytest.raises(ParameterError, match=r"'cases' must be independent.*in clusters"):
+        certify(Cases.from_correctness(correct, confidence, clusters=cluster))
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("name", ["cost", "curve"])
+def test_promises_that_ignored_clusters_would_be_broken(name):
+    """Why they are refused: cases of a patient, taken for independent, show what is not so."""
+    rng, broken = np.random.default_rng(0), 0
+    for _ in range(ROUNDS):
+        correct, confidence, _ = clustered_cases(rng, 50, 20, 0.9, 0.6)
+        found = UNCLUSTERED[name](Cases.from_correctness(correct, confidence))
+        # A tenth of what is accepted is wrong: to cost 0.05, half of all may be accepted.
+        broken += (found.lower > 0.9).any() if name == "curve" else found.threshold < 0.5
+    assert broken / ROUNDS > limit(0.1, ROUNDS)
+
+
 @pytest.mark.simulation
 @pytest.mark.parametrize("what", ["all_cases", "one_case_each"])
 def test_groups_with_clusters_keep_their_promise(what):

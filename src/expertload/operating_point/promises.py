@@ -137,7 +137,7 @@ def certify_error_budget(
     Parameters
     ----------
     cases : Cases
-        Calibration cases as in `certify`, right or wrong, not graded.
+        Calibration cases as in `certify`, right or wrong, not graded, without clusters.
     max_errors : int
         The largest allowed number of wrong automatic decisions among the next cases.
     next_cases : int
@@ -166,7 +166,7 @@ def certify_error_budget(
     >>> print(f"{point.threshold:.3f}, load {point.expert_load:.3f}, errors {point.n_errors:.0f}")
     0.968, load 0.687, errors 9
     """
-    check_unweighted(cases.weight)
+    _check_independent(cases)
     _check_right_or_wrong(cases)
     budget = check_count(max_errors, "max_errors", minimum=0)
     coming = check_count(next_cases, "next_cases")
@@ -233,6 +233,15 @@ def sufficient_calibration_cases(next_cases: int, max_errors: int, level: float)
     return bisect_left(range(enough), True, lo=1, key=kept)
 
 
+def _check_independent(cases: Cases) -> None:
+    """Raise unless cases were drawn one by one: there are no such promises about clusters."""
+    check_unweighted(cases.weight)
+    if cases.clusters is not None:
+        hint = "certify(cases, ...) promises an accuracy for clusters"
+        wanted = "must be independent for this promise"
+        raise ParameterError(message("cases", wanted, "cases in clusters", hint))
+
+
 def _check_right_or_wrong(cases: Cases) -> None:
     """Raise if cases are graded, because errors are counted."""
     if cases.is_graded:
@@ -258,7 +267,8 @@ def certify_mean_cost(
     Parameters
     ----------
     cases : Cases
-        Calibration cases as in `certify`; the missing part of a grade is multiplied by the cost.
+        Calibration cases as in `certify`, without clusters; the missing part of a grade is
+        multiplied by the cost.
     error_costs : array-like of shape (n_cases,)
         The cost of a wrong automatic decision for each case, from 0 to 1: the most expensive error
         is 1.
@@ -288,7 +298,7 @@ def certify_mean_cost(
     >>> print(f"{point.threshold:.3f}, load {point.expert_load:.3f}")
     0.841, load 0.406
     """
-    check_unweighted(cases.weight)
+    _check_independent(cases)
     check_same_order(cases=cases, error_costs=error_costs)
     costs = as_floats(error_costs, "error_costs")
     check_same_length(error_costs=costs, confidence=cases.confidence)
@@ -300,7 +310,7 @@ def certify_mean_cost(
     most = check_fraction(max_mean_cost, "max_mean_cost", inclusive=False)
     grades = 1.0 - costs * (1.0 - cases.correct.astype(np.float64))
     whole = ((grades == 0) | (grades == 1)).all()  # then errors can be counted
-    priced = replace(cases, correct=grades == 1 if whole else grades, clusters=None)
+    priced = replace(cases, correct=grades == 1 if whole else grades)
     promise = Promise(1 - most, 1 - level, risk="cost")
     return certify_promises(priced, [promise], model_name=model_name)[promise.target]
 
@@ -361,7 +371,7 @@ def certified_curve(cases: Cases, *, confidence_level: float = 0.95) -> Certifie
     Parameters
     ----------
     cases : Cases
-        Calibration cases as in `certify`, right or wrong, not graded.
+        Calibration cases as in `certify`, right or wrong, not graded, without clusters.
     confidence_level : float, default=0.95
         The probability, over draws of the calibration cases, that the whole bound holds.
 
@@ -384,7 +394,7 @@ def certified_curve(cases: Cases, *, confidence_level: float = 0.95) -> Certifie
     >>> print(f"load for 0.9: {curve.load_at_accuracy(0.9):.3f}")
     load for 0.9: 0.335
     """
-    check_unweighted(cases.weight)
+    _check_independent(cases)
     _check_right_or_wrong(cases)
     level = check_fraction(confidence_level, "confidence_level", inclusive=False)
     table = cases.tally
