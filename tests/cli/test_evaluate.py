@@ -315,6 +315,24 @@ def test_decide_names_the_load_expected_and_a_shift(run, file, tmp_path):
         assert "Warning: the share delegated is higher than the policy was made with" in said
 
 
+def test_decide_takes_no_clusters_for_a_shift(run, tmp_path):
+    """Twenty cases of each patient, much alike: other patients are not another kind of cases."""
+    rng, said = np.random.default_rng(0), []
+    for name, certainty in (("old", 0.5), ("new", 0.8)):
+        patient = np.repeat(np.arange(100), 20)
+        share = (rng.random(100) < certainty)[patient] * 0.4 + 0.55
+        truth = np.where(rng.random(2000) < 0.97, "a", "b")
+        rows = {"patient": patient, "y_true": truth, "p_a": share, "p_b": 1 - share}
+        write(tmp_path / f"{name}.csv", rows)
+    options = ("--target-accuracy", 0.8, "--save-policy", "policy.json")
+    for cluster in ("patient", "none"):
+        run("evaluate", "old.csv", "--cluster", cluster, *options)
+        said.append(run("decide", "policy.json", "new.csv", "--out", "d.csv").stderr)
+    assert all("When the policy was made, these were" in each for each in said)
+    assert "Warning" not in said[0]
+    assert "the distribution of confidences differs" in said[1]  # the control: taken for single
+
+
 def test_several_targets_are_certified_at_once(run, file):
     text = " ".join(
         run("evaluate", file, "--target-accuracy", 0.9, "--target-accuracy", 0.8).stdout.split()

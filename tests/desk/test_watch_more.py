@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -365,6 +366,32 @@ def test_a_shifted_load_warns_and_does_no_more(world):
     assert shift["observed"] > shift["expected"]
     (policy,) = world.rows(select(policies))
     assert (policy.id, policy.state) == (number, "active")
+
+
+def test_cases_of_a_few_patients_are_no_shift(world):
+    """Six hundred doubtful cases of ten patients are ten, and ten are too few to tell."""
+    world.activate()
+    stream(world, 300, np.random.default_rng(0))
+    world.send(*(sent(f"x-{i}", 0.55, cluster=f"patient-{i % 10}") for i in range(600)))
+    shift = world.desk.read(load_shift)
+    assert shift["n_cases"] == 900
+    assert shift["observed"] > shift["expected"] + 0.1
+    assert not shift["warns"]
+
+
+def test_a_policy_for_clusters_has_no_test_of_its_load(world):
+    sure = np.repeat(0.5 + np.arange(1000) / 2000, 2)
+    known = Cases.from_correctness(sure > 0.75, sure, clusters=np.arange(2000) // 2)
+    for in_clusters in (True, False):
+        point = certify(
+            known if in_clusters else replace(known, clusters=None), target_accuracy=0.9
+        )
+        origin = replace(point.origin, ranked_by="top_probability", labels=("cat", "dog"))
+        world.activate(replace(point, origin=origin).to_json())
+        world.send(*(sent(f"{in_clusters}-{i}", 0.55) for i in range(300)))
+        shift = world.desk.read(load_shift)
+        assert shift["observed"] == 1 > shift["expected"] + 0.3
+        assert shift["warns"] is not in_clusters
 
 
 def test_a_few_cases_say_nothing_of_the_load(world):

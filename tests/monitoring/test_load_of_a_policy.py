@@ -43,3 +43,30 @@ def test_a_policy_for_groups_is_told_which_cases_were_accepted():
     assert not monitor.confidence_changed
     with pytest.raises(ParameterError, match="'accepted'"):
         monitor.update(new)
+
+
+def patients(rng, n=200, size=5):
+    """Draw cases of patients, whose images are much alike: correctness, confidence, patient."""
+    patient = np.repeat(np.arange(n), size)
+    confidence = np.clip(rng.random(n)[patient] + 0.02 * rng.standard_normal(n * size), 0, 1)
+    return rng.random(n * size) < 0.9 + 0.1 * confidence, confidence, patient
+
+
+@pytest.mark.parametrize("promise", ["all_cases", "one_case_each"])
+def test_a_policy_for_clusters_is_refused(promise):
+    correct, confidence, patient = patients(np.random.default_rng(0))
+    cases = Cases.from_correctness(correct, confidence, clusters=patient, groups=patient % 2)
+    options = {"target_accuracy": 0.85, "cluster_promise": promise}
+    for policy in (certify(cases, **options), certify_groups(cases, **options)):
+        with pytest.raises(ParameterError, match=r"'policy' must .*independent"):
+            LoadMonitor.from_policy(policy)
+
+
+@pytest.mark.simulation
+def test_a_policy_for_clusters_would_be_warned_of_nearly_always():
+    """Why it is refused: the same cases, taken for independent, seem to have changed."""
+    rng, warned = np.random.default_rng(0), 0
+    for _ in range(60):
+        policy = certify(Cases.from_correctness(*patients(rng)[:2]), target_accuracy=0.85)
+        warned += LoadMonitor.from_policy(policy).update(patients(rng)[1]).warns
+    assert warned > 0.5 * 60  # at most 0.05 of them, if cases were independent

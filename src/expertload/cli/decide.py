@@ -67,10 +67,10 @@ def decide(
             invalid=invalid,
             progress=None if to_screen and sys.stdout.isatty() else progress,
         )
-    _say(file, counts)
+    _say(file, counts, policy_point.expert_load)
 
 
-def _say(file: Path, counts: DecisionCounts) -> None:
+def _say(file: Path, counts: DecisionCounts, expected: float) -> None:
     said = console(stderr=True)  # standard output may hold the decisions
     said.print(one_line(f"{file.name}: {counts.columns}"), style="dim", soft_wrap=True)
     automated, load = shares(counts.n_delegated / counts.n_cases)
@@ -80,11 +80,10 @@ def _say(file: Path, counts: DecisionCounts) -> None:
         f"{counts.n_delegated} to experts ({load}).",
         soft_wrap=True,
     )
-    if counts.load is not None:
-        expected = " and ".join(shares(counts.load.expected_load))
-        said.print(f"When the policy was made, these were {expected}.", style="dim", soft_wrap=True)
-        if counts.load.warns:
-            said.print(counts.load.summary(), style="yellow", soft_wrap=True)
+    before = " and ".join(shares(expected))
+    said.print(f"When the policy was made, these were {before}.", style="dim", soft_wrap=True)
+    if counts.load is not None and counts.load.warns:
+        said.print(counts.load.summary(), style="yellow", soft_wrap=True)
     _print_reason(said, counts.n_invalid, "could not be decided")
     _print_reason(said, counts.n_without_threshold, "belong to a group without a threshold")
 

@@ -34,6 +34,7 @@ from expertload.io.values import (
 )
 from expertload.io.write import is_parquet, open_writer
 from expertload.monitoring import LoadMonitor
+from expertload.monitoring.load import is_about_clusters
 from expertload.operating_point import Origin
 from expertload.operating_point.point import confidence_of
 
@@ -64,7 +65,7 @@ class DecisionCounts:
         The columns that were used.
     load : LoadMonitor or None
         Compares up to 20,000 of the cases, drawn at random, with those that the policy was made
-        with; None if the policy is not certified.
+        with; None if the policy is not certified, or about clusters, whose cases are alike.
     """
 
     n_accepted: int
@@ -200,7 +201,8 @@ class _Drawn:
 
     def compared_with(self, policy: Policy) -> LoadMonitor | None:
         """Return the monitor of a certified policy after these cases; None for others."""
-        if not getattr(policy, "certified", getattr(policy, "is_certified", False)):
+        is_certified = getattr(policy, "certified", getattr(policy, "is_certified", False))
+        if not is_certified or is_about_clusters(policy):
             return None
         monitor, (_, confidence, accepted) = LoadMonitor.from_policy(policy), self._rows.T
         if not len(confidence):

@@ -160,8 +160,8 @@ class LoadMonitor:
         Parameters
         ----------
         policy : OperatingPoint, CertifiedGroups or CertifiedClasses
-            A policy that decides something. For policies saved before quantiles were stored, only
-            the load is monitored.
+            A policy that decides something, certified on independent cases. For policies saved
+            before quantiles were stored, only the load is monitored.
         **options
             ``confidence_level`` and ``blocks``.
 
@@ -182,6 +182,10 @@ class LoadMonitor:
         several = isinstance(policy, Mapping)
         points = list(policy.values()) if several else [policy]
         _check_watched_load(points)
+        if is_about_clusters(policy):
+            wanted = "must be certified on independent cases"
+            hint = "cases of one cluster are alike, and would be taken for a change"
+            raise ParameterError(message("policy", wanted, "one for cases in clusters", hint))
         return cls(
             threshold=None if several else policy.threshold,
             expected_load=policy.expert_load,
@@ -351,6 +355,13 @@ def _check_quantiles(value: ArrayLike | None) -> FloatArray | None:
     if not np.isfinite(quantiles).all() or (np.diff(quantiles) < 0).any():
         raise ParameterError(message("quantiles", "must be finite and ascending", "others"))
     return quantiles
+
+
+def is_about_clusters(policy: Any) -> bool:
+    """Whether a policy was certified on cases in clusters, such as those of patients."""
+    parts = [*policy.values()] if isinstance(policy, Mapping) else [policy]
+    parts += getattr(policy, "promises", {}).values()
+    return any(getattr(part, "clusters", None) is not None for part in parts)
 
 
 def _check_watched_load(points: Sequence[Any]) -> None:

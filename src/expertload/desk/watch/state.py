@@ -14,7 +14,6 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
 from sqlalchemy import ColumnElement, exists, func, select
 
@@ -40,6 +39,7 @@ from expertload.desk.watch.quality import recount
 from expertload.desk.watch.readers import second_readings, whole_accuracy
 from expertload.exceptions import DeskRefusedError
 from expertload.monitoring import LoadMonitor
+from expertload.monitoring.load import is_about_clusters
 from expertload.operating_point import CertifiedGroups
 
 MOST_LOOKED_AT = 500
@@ -263,21 +263,25 @@ def load_shift(transaction: Transaction) -> dict[str, Any] | None:
     dict or None
         "expected" and "observed", the share delegated when the policy was certified and among
         the latest cases; "n_cases", how many these are; "warns", whether `LoadMonitor` finds a
-        change in them. None if no policy is active, or too few cases came.
+        change in the first case of each cluster, and never for a policy about clusters: cases of
+        one are alike, and would be taken for a change. None if no policy is active, or too few
+        cases came.
     """
     policy = active_policy(transaction)
     if policy is None:
         return None
-    latest = transaction.values(
-        select(cases.c.accepted)
+    rows = transaction.all(
+        select(cases.c.id, cases.c.accepted, cases.c.cluster)
         # What came without the policy's model says nothing about the cases of that model.
         .where(cases.c.policy_id == policy.id, cases.c.cause.not_in(OF_NO_MODEL))
         .order_by(cases.c.received.desc())
         .limit(LATEST_CASES)
     )
-    accepted = np.array(list(latest)[::-1], dtype=np.float64)
-    if len(accepted) < FEWEST_CASES:
+    if len(rows) < FEWEST_CASES:
         return None
+    first: dict[str | int, float] = {}
+    for row in reversed(rows):  # the newest is the last
+        first.setdefault(row.cluster or row.id, float(row.accepted))
     point = read_policy(policy.document).point
     points = point.points.values() if isinstance(point, CertifiedGroups) else [point]
     n_cases = sum(int(each.n_cases) for each in points)
@@ -285,12 +289,12 @@ def load_shift(transaction: Transaction) -> dict[str, Any] | None:
     # groups of a policy have several thresholds, and some cases have no confidence.
     monitor = LoadMonitor(
         threshold=0.5, expected_load=point.expert_load, n_cases=n_cases, confidence_level=0.99
-    ).update(accepted)
+    ).update([*first.values()])
     return {
         "expected": point.expert_load,
-        "observed": monitor.load,
-        "n_cases": monitor.n_seen,
-        "warns": monitor.warns,
+        "observed": 1 - sum(bool(row.accepted) for row in rows) / len(rows),
+        "n_cases": len(rows),
+        "warns": monitor.warns and not is_about_clusters(point),
     }
 
 
