@@ -15,7 +15,12 @@ from expertload.desk.intake.golden import add_golden, read_golden
 from expertload.desk.people.accounts import add_user, all_tokens, set_away
 from expertload.desk.trail.export import export
 from expertload.desk.watch.policies import void_case
-from expertload.desk.watch.readers import SecondReadings, readers_of, whole_accuracy
+from expertload.desk.watch.readers import (
+    SecondReadings,
+    readers_of,
+    second_readings,
+    whole_accuracy,
+)
 from expertload.desk.watch.state import state_of
 from expertload.exceptions import DeskRefusedError
 from expertload.team import Readings
@@ -104,6 +109,31 @@ def test_second_readings_tell_about_both_readers(world):
     said = {each["name"]: each for each in world.desk.read(readers_of)}
     assert (said["ann"]["accuracy"], said["bob"]["accuracy"]) == (1.0, 11 / 12)
     assert said["zoe"]["known"] == 0, "nobody checks an arbiter"
+
+
+@pytest.mark.parametrize("in_clusters", [True, False])
+def test_who_misreads_one_patient_is_not_named_for_all_images(world, in_clusters):
+    world.with_rules(classes=CLASSES, second_share=1.0)
+    patient = [{"cluster": f"patient-{max(i - 10, 0)}"} if in_clusters else {} for i in range(60)]
+    world.send(*(sent(f"c{i}", 0.6, **patient[i]) for i in range(60)))
+    for _ in range(60):  # the images of one patient are alike, and ann takes all of them for a dog
+        held = world.claim("ann")
+        world.answer(held, "dog" if int(held.key[1:]) <= 10 else "cat", "ann")
+        world.answer(world.claim("bob"), "cat", "bob")
+    while (held := world.claim("zoe", "arbiter")) is not None:
+        world.answer(held, "cat", "zoe", "arbiter")
+    said = {each["name"]: each for each in world.desk.read(readers_of)}
+    whole = world.desk.read(second_readings)
+    if in_clusters:
+        assert said["ann"]["known"] == whole.settled == 50
+        assert said["ann"]["accuracy"] == 49 / 50
+        assert whole.right >= 49  # by whoever read the case first
+        assert said["ann"]["finding"] is None
+    else:
+        assert said["ann"]["accuracy"] == 49 / 60
+        assert whole.settled == 60
+        assert said["ann"]["finding"] is not None
+    assert (whole.n, whole.agreed) == (60, 49)
 
 
 def test_readings_are_exported_as_the_library_reads_them(world, tmp_path):

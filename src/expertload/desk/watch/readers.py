@@ -2,6 +2,7 @@
 
 The truth is known of golden cases, and of delegated cases that were drawn for a second reading: two
 readers agree there, or an arbiter settles it. Which cases those are does not depend on any answer.
+Of a cluster, such as a patient, only the first counts: whoever misreads one image misreads others.
 Everything is counted from the answers when somebody looks.
 """
 
@@ -26,7 +27,7 @@ LEVEL = 0.05  # of the interval of the whole desk's accuracy
 
 # The reader's own answer: what a manager corrected says nothing about the manager.
 _KNOWN = text(f"""
-    SELECT c.key, u.name, r.why, a.label,
+    SELECT c.key, c.cluster, u.name, r.why, a.label,
       CASE WHEN c.state = 'golden' THEN c.truth ELSE live.label END AS truth
     FROM readings AS r
     JOIN cases AS c ON c.id = r.case_id
@@ -54,7 +55,7 @@ _PACE = text("""
 
 # Delegated cases that were drawn for a second reading: both answers, and the decision.
 _PAIRS = text(f"""
-    SELECT a.label AS one, b.label AS other, live.label AS truth, c.state
+    SELECT c.id, c.cluster, a.label AS one, b.label AS other, live.label AS truth, c.state
     FROM readings AS r
     JOIN readings AS first ON first.id = r.root
     JOIN cases AS c ON c.id = r.case_id
@@ -71,15 +72,16 @@ class SecondReadings(NamedTuple):
 
     n: int
     agreed: int
-    settled: int
+    settled: int  # of a cluster, one case
     right: int  # first answers, of settled cases
 
 
 def second_readings(transaction: Transaction) -> SecondReadings:
     """Count the latest cases that two people read because they were drawn for it."""
     rows = transaction.all(_PAIRS, project=transaction.project.id, most=MOST_PAIRS)
-    closed = [row for row in rows if row.state == "closed"]
     agreed = sum(row.one == row.other for row in rows)
+    first = {row.cluster or row.id: row for row in rows}  # the newest come first
+    closed = [row for row in first.values() if row.state == "closed"]
     right = sum(row.one == row.truth for row in closed)
     return SecondReadings(len(rows), agreed, len(closed), right)
 
@@ -135,7 +137,8 @@ def _bounds(errors: float, counted: float, unknown: float) -> dict[str, float] |
 
 def known_readings(transaction: Transaction) -> list[Any]:
     """Return the latest readings whose truth is known: key, name, why, label, truth."""
-    return transaction.all(_KNOWN, project=transaction.project.id, most=MOST_READINGS)
+    rows = transaction.all(_KNOWN, project=transaction.project.id, most=MOST_READINGS)
+    return [*{(row.name, row.cluster or (row.key,)): row for row in rows}.values()]
 
 
 def readers_of(transaction: Transaction) -> list[dict[str, Any]]:
