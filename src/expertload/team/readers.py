@@ -293,7 +293,8 @@ class Readings:
         Parameters
         ----------
         known : mapping
-            The truth of golden cases by their names.
+            The truth of golden cases by their names. Cases must be independent: of a patient's
+            images, name one.
         fewest_readings : int, default=10
             Readers with fewer readings of golden cases are left out.
         confidence_level : float, default=0.95
