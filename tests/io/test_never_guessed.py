@@ -13,8 +13,10 @@ from expertload import exceptions as ex
 from expertload import operating_point as op
 from expertload.io import (
     ColumnNames,
+    Identity,
     decide,
     decide_file,
+    read_cases,
     read_predictions,
     tally_frame,
     tally_groups,
@@ -413,3 +415,14 @@ def test_categories_in_an_order_of_their_own(order):
         assert el.aucoc_score(pl.Series(y, dtype=kind), proba[:, [2, 0, 1]]) == 1
     numbers = pd.Categorical([2, 1, 0], categories=[2, 1, 0], ordered=True)
     assert el.aucoc_score(numbers, proba[::-1]) == 1
+
+
+def test_cases_that_seem_to_form_clusters_are_warned_of(tmp_path):
+    file = tmp_path / "predictions.csv"
+    rows = "".join(f"p{i % 30},{i % 2},0.{5 + i % 4}\n" for i in range(60))
+    file.write_text(f"patient_id,correct,confidence\n{rows}")
+    with pytest.warns(UserWarning, match=r"'patient_id'.*Identity\(cluster='patient_id'\)"):
+        assert read_cases(file).clusters is None
+    for name, in_clusters in (("patient_id", True), ("none", False)):  # then it was said
+        read = read_cases(file, identity=Identity(cluster=name))
+        assert (read.clusters is not None) == in_clusters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -68,7 +69,7 @@ def read_cases(
     -------
     Cases
         The cases of the file, with their groups if it has any, and with clusters if a column of
-        clusters is named.
+        clusters is named. A warning says so if a column looks like one that should be.
 
     Examples
     --------
@@ -82,7 +83,11 @@ def read_cases(
     >>> cases.load_at_accuracy(0.95)
     0.333...
     """
-    return read_predictions(path, names=names, options=options, identity=identity).cases
+    table = read_predictions(path, names=names, options=options, identity=identity)
+    if table.warning:
+        wanted = f"identity=Identity(cluster={table.identity.cluster!r})"
+        warnings.warn(f"{table.warning} In Python: {wanted}.", stacklevel=2)
+    return table.cases
 
 
 def read_predictions(
