@@ -252,6 +252,9 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     ) -> Self:
         """Certify a threshold on cases the model was neither fitted nor tuned on.
 
+        Call it once: whoever calibrates again with more cases until something is certified will be
+        lucky at some time.
+
         Parameters
         ----------
         X, y : array-like
