@@ -21,6 +21,7 @@ from expertload.desk.watch.state import state_of
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
 from tests.desk.people import visit
+from tests.desk.test_numbers import text_of
 from tests.desk.world import dumps, policy_text, sent
 from tests.reference.challenger import load_evidence, promise_evidence
 
@@ -368,6 +369,17 @@ def test_the_page_of_policies_says_where_each_came_from(served):
             assert page.status_code == 200
             newest = page.text.partition('<section class="card policy')[2]
             assert newest.index(state) < newest.index(origin) < newest.index("Withdraw for good")
+
+
+def test_the_page_says_what_is_automated_once_there_are_cases(served):
+    served.activate(policy_text(model_name="A"))
+    served.send(*(shadowed(f"a{i}", 0.6, 0.9, due=4e9) for i in range(PILOT)))
+    with visit(served, "boss", "manager") as client:
+        page = client.get("/manage/challengers")  # thresholds are set, and no case has come since
+        assert page.status_code == 200
+        assert "automated" not in page.text
+        served.send(*(shadowed(f"b{i}", 0.6 if i % 4 else 0.99, 0.9) for i in range(8)))
+        assert "25.0 % automated now" in text_of(client.get("/manage/challengers").text)
 
 
 def test_of_two_managers_one_wins(world):

@@ -217,7 +217,7 @@ def test_every_tile_of_the_overview_recounts(served):
         page = text_of(client.get("/manage").text)
     assert f"Cases received 60 {decided} decided automatically" in page
     load = f"{100 * (1 - decided / 60):.1f} %"
-    assert f"Expert load {load}" in page
+    assert f"Expert load {load} {100 * decided / 60:.1f} % automated; " in page
     waiting = (
         f"Waiting for a reader {looked['waiting']} {looked['leased']} being read, 0 in dispute"
     )
