@@ -127,7 +127,7 @@ def certify(
     y_true, y_proba, confidence, labels
         As in `expertload.coc_curve`: calibration cases, drawn as the new ones will be, on which
         the model was neither fitted nor tuned. Or one `Cases`, or a table of
-        `expertload.io.tally_frame`, in place of all of them.
+        `expertload.io.tally_frame`, which knows no clusters, in place of all of them.
     target_accuracy : float or sequence of float
         The accuracy to promise, between 0 and 1, fixed before the data are seen. If there are
         several, each is tested at its share of the level, and all promises hold together.
