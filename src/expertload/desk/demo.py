@@ -41,9 +41,8 @@ from expertload.desk.queue.claims import claim, skip
 from expertload.desk.settings import Rules
 from expertload.desk.store.database import HOUR, Transaction
 from expertload.desk.trail.training import export_for_training
-from expertload.desk.watch.anew import decide_all_waiting
 from expertload.desk.watch.challengers import adopt, challengers_of
-from expertload.desk.watch.policies import activate, add_policy
+from expertload.desk.watch.policies import activate, add_policy, decide_all_waiting
 from expertload.operating_point import CertifiedPoint, certify
 
 CLASSES = tuple("0123456789")
