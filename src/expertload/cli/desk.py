@@ -58,7 +58,10 @@ def _place(
 
 
 def open_desk(place: Place, **options: Any) -> Desk:
-    """Open the desk in a folder or at an address; commands that only read one make no new one.
+    """Open the desk in a folder or at an address.
+
+    Commands that only read one make no new one (`may_make=False`): a mistyped folder would look
+    like a desk without cases.
 
     Examples
     --------
@@ -73,11 +76,6 @@ def open_desk(place: Place, **options: Any) -> Desk:
     return Desk.open(place, **options)
 
 
-def existing_desk(place: Place) -> Desk:
-    """Open a desk that exists: a mistyped folder would look like a desk without cases."""
-    return open_desk(place, may_make=False)
-
-
 Name = Annotated[str, typer.Argument(help="The name to sign in with.")]
 Site = Annotated[
     str | None,
@@ -90,7 +88,7 @@ Site = Annotated[
 
 DESK = OptionGroup(_place, _place)
 OPEN = OptionGroup(lambda **at: open_desk(_place(**at)), _place)
-EXISTING = OptionGroup(lambda **at: existing_desk(_place(**at)), _place)
+EXISTING = OptionGroup(lambda **at: open_desk(_place(**at), may_make=False), _place)
 
 
 @takes(place=DESK)
@@ -353,14 +351,13 @@ def export(
     purpose
         What the export is for: docs/loop.md explains it.
     """
-    if purpose != "training":
-        check_output(out)
     if purpose == "training":
         from expertload.desk.trail.training import export_for_training
 
         manifest = export_for_training(desk, out)
         console().print(f"{manifest['n_cases']} cases written to {out}. {manifest['note']}")
         return
+    check_output(out)
     if purpose in ("label-studio", "argilla"):
         from expertload.desk.trail.training import export_annotations
 
@@ -464,7 +461,7 @@ def add_user(
 @takes(place=DESK)
 def link_user(name: Name, address: Site = None, *, place: Place) -> None:
     """Print a new one-time link for somebody, for example after a lost password."""
-    with existing_desk(place) as desk:
+    with open_desk(place, may_make=False) as desk:
         from expertload.desk.people import sessions
 
         _print_link(place, address, desk.write(sessions.make_link, _user(desk, name)))

@@ -15,17 +15,15 @@ from typing import Any, TypeVar
 
 import orjson
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
-from sqlalchemy import select
 
 from expertload.desk.api.access import Gate, desk_of, error_body, failure_of, needs, token_of
 from expertload.desk.desk import Desk
 from expertload.desk.intake.case import MOST_CASES, SentCase, Shadow, read_line, read_shadow
 from expertload.desk.intake.images import PROCESSES
-from expertload.desk.intake.receiving import Outcome, find_case, receive
+from expertload.desk.intake.receiving import Outcome, decisions_of, find_case, receive
 from expertload.desk.intake.shadows import receive_shadows
 from expertload.desk.people.accounts import find_token, require
 from expertload.desk.store.database import Transaction
-from expertload.desk.store.tables import decisions
 from expertload.exceptions import DeskRefusedError
 
 router = APIRouter(prefix="/api")
@@ -240,9 +238,7 @@ async def show(key: str, request: Request) -> dict[str, Any]:
 
 def _show(transaction: Transaction, key: str) -> dict[str, Any]:
     case = find_case(transaction, key, locked=False)
-    made = transaction.all(
-        select(decisions).where(decisions.c.case_id == case.id).order_by(decisions.c.version)
-    )
+    made = decisions_of(transaction, case.id)
     label = made[-1].label if made else None
     return {
         "key": case.key,

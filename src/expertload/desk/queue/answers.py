@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Select, func, select
 
 from expertload.desk.intake.golden import ask_next_reader
-from expertload.desk.intake.receiving import Wanted, find_case, open_readings
+from expertload.desk.intake.receiving import Wanted, decisions_of, find_case, open_readings
 from expertload.desk.intake.sampling import draw
 from expertload.desk.intake.shadows import opinions_of
 from expertload.desk.queue import claims
@@ -280,12 +280,8 @@ def _close(transaction: Transaction, case: AnyRow, label: str, reading: AnyRow) 
 
 def _live_decision(transaction: Transaction, case: int) -> AnyRow | None:
     """Return the current decision of a case, which no later one supersedes."""
-    return transaction.first(
-        select(decisions)
-        .where(decisions.c.case_id == case)
-        .order_by(decisions.c.version.desc())
-        .limit(1)
-    )
+    made = decisions_of(transaction, case)
+    return made[-1] if made else None
 
 
 def _decide(
@@ -323,7 +319,7 @@ def undo(transaction: Transaction, reader: int, submission: str) -> Claim:
     if other is not None:  # taken since: a reader holds only one
         claims.hand_back(transaction, reader, other.lease)
     lease = claims.new_lease(transaction.project, reading.id, reader)
-    until = transaction.now + transaction.project.rules.lease_seconds * SECOND
+    until = claims.lease_end(transaction)
     held = {"leased": transaction.now, "until": until, "lease": lease}
     event = transaction.event("answer.undone", case_id=case.id)
     transaction.move(readings, reading, "leased", event, answer_id=None, finished=None, **held)
@@ -437,10 +433,9 @@ def correct_of(
 
 def _current() -> Select[Any]:
     """Return the query for answers that count now, with their cases and readings."""
+    counted = answers.join(readings, readings.c.answer_id == answers.c.id)
     return select(answers, cases.c.key).select_from(
-        answers.join(readings, readings.c.answer_id == answers.c.id).join(
-            cases, cases.c.id == answers.c.case_id
-        )
+        counted.join(cases, cases.c.id == answers.c.case_id)
     )
 
 
