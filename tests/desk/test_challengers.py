@@ -14,9 +14,15 @@ from expertload.desk.intake.shadows import receive_shadows
 from expertload.desk.store.tables import decisions, events, policies, readings, shadows
 from expertload.desk.trail.chain import verify
 from expertload.desk.watch import challengers
-from expertload.desk.watch.anew import decide_all_waiting, decide_waiting
 from expertload.desk.watch.challengers import adopt, challengers_of, find_challenger
-from expertload.desk.watch.policies import active_policy, look_back, trial_policy, withdraw
+from expertload.desk.watch.policies import (
+    active_policy,
+    decide_all_waiting,
+    decide_waiting,
+    look_back,
+    trial_policy,
+    withdraw,
+)
 from expertload.desk.watch.state import state_of
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
@@ -412,7 +418,7 @@ def test_an_alarm_ends_a_trial(world):
 
 def test_a_killed_server_goes_on_where_it_was(world, monkeypatch):
     shown(running(world))
-    monkeypatch.setattr("expertload.desk.watch.anew.AT_ONCE", 10)
+    monkeypatch.setattr("expertload.desk.watch.policies.AT_ONCE", 10)
     number = world.desk.write(adopt, "B", 1)
     assert world.desk.write(decide_waiting) == 10
     (behind,) = world.rows(select(policies.c.caught_up).where(policies.c.id == number))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select
 
+from expertload.desk.queue.answers import correct_of, correct_own, own_answers, reopen
 from expertload.desk.queue.claims import skip
-from expertload.desk.queue.corrections import correct_of, correct_own, own_answers, reopen
 from expertload.desk.store.tables import answers, decisions
 from expertload.desk.trail.chain import verify
 from expertload.desk.watch.policies import void_case

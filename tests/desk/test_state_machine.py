@@ -15,15 +15,14 @@ from expertload.desk.intake.case import Shadow
 from expertload.desk.intake.golden import add_golden, read_golden
 from expertload.desk.intake.receiving import Outcome
 from expertload.desk.intake.shadows import receive_shadows
-from expertload.desk.queue.answers import answer, undo
+from expertload.desk.queue.answers import answer, correct_of, correct_own, reopen, undo
 from expertload.desk.queue.claims import extend, hand_back, skip
-from expertload.desk.queue.corrections import correct_of, correct_own, reopen
 from expertload.desk.trail.chain import seal_events
-from expertload.desk.watch.anew import decide_all_waiting
 from expertload.desk.watch.policies import (
     active_policy,
     add_policy,
     begin,
+    decide_all_waiting,
     trial_policy,
     void_case,
     withdraw,

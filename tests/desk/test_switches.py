@@ -26,9 +26,14 @@ from expertload.desk.queue.answers import answer
 from expertload.desk.queue.claims import claim
 from expertload.desk.store.tables import cases, decisions, policies, shadows
 from expertload.desk.watch import challengers
-from expertload.desk.watch.anew import decide_all_waiting
 from expertload.desk.watch.challengers import adopt, find_challenger
-from expertload.desk.watch.policies import activate, active_policy, add_policy, trial_policy
+from expertload.desk.watch.policies import (
+    activate,
+    active_policy,
+    add_policy,
+    decide_all_waiting,
+    trial_policy,
+)
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
 from tests.desk.processes import Server, free_port, together

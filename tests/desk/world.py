@@ -18,7 +18,7 @@ from expertload.desk.queue.answers import answer
 from expertload.desk.queue.claims import claim
 from expertload.desk.store.tables import cases, counters
 from expertload.desk.watch.policies import activate, add_policy
-from expertload.desk.watch.state import change_rules
+from expertload.desk.watch.state import edit_rules
 from expertload.operating_point import certify, certify_groups
 
 SECOND = 1_000_000
@@ -69,9 +69,7 @@ class World:
 
     def with_rules(self, **changes) -> World:
         """The same desk under other rules."""
-        self.desk.write(
-            change_rules, self.desk.read(lambda t: t.project.rules).model_copy(update=changes)
-        )
+        self.desk.write(edit_rules, changes)
         return self
 
     # people

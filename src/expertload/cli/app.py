@@ -18,10 +18,8 @@ from expertload import __version__
 from expertload.cli import (
     decide,
     desk,
-    desk_access,
     desk_cases,
     evaluate,
-    lab_evaluate,
     lab_results,
     lab_train,
     monitor,
@@ -105,14 +103,14 @@ LAB = _Group(
     "Experiments: data, training, sweeps, tables.",
     [
         *(lab_train.recipes, lab_train.train, lab_train.sweep, lab_results.lower_load),
-        *(lab_evaluate.evaluate, lab_evaluate.ensemble, lab_evaluate.predict, lab_evaluate.ood),
+        *(lab_results.evaluate, lab_results.ensemble, lab_results.predict, lab_results.ood),
         *(lab_results.table, lab_results.compare, DATA),
     ],
 )
 TOKEN = _Group(
     "token",
     "Give programs access: bearer tokens.",
-    [desk_access.add_token, desk_access.list_tokens, desk_access.revoke_token],
+    [desk.add_token, desk.list_tokens, desk.revoke_token],
 )
 POLICY = _Group(
     "policy",
@@ -123,8 +121,8 @@ USER = _Group(
     "user",
     "Give people access, or end it.",
     [
-        *(desk_access.add_user, desk_access.list_users, desk_access.link_user),
-        *(desk_access.away_user, desk_access.disable_user, desk_access.enable_user),
+        *(desk.add_user, desk.list_users, desk.link_user),
+        *(desk.away_user, desk.disable_user, desk.enable_user),
     ],
 )
 DESK = _Group(

@@ -7,6 +7,7 @@ import socket
 import tempfile
 import threading
 import time
+import webbrowser
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -225,14 +226,15 @@ def demo(
     with open_desk(str(folder), serving=True) as desk:
         screen.print("Training a small network on 80 spoiled digits, certifying on 400 others ...")
         from expertload.desk import demo as play
-        from expertload.desk.watch.state import change_rules
+        from expertload.desk.app import listen
+        from expertload.desk.watch.state import edit_rules
 
         digits = play.train()
         screen.print(digits.point.guarantee)
-        desk.write(change_rules, play.DEMO_RULES)
+        desk.write(edit_rules, play.DEMO_RULES.model_dump())
         link, colleagues = play.prepare(desk, digits)
         digits = _play_a_day(desk, digits, colleagues)
-        listening = socket.create_server(("127.0.0.1", port))
+        listening = listen("127.0.0.1", port)
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         cases = digits.cases(run=f"{int(time.time())}", first=play.N_CASES, drift_after=drift_after)
         cast = play.Cast(desk, cases, colleagues, rate=rate)
@@ -266,34 +268,16 @@ def _play_a_day(desk: Desk, digits: Digits, colleagues: list[int]) -> Digits:
 
 
 def _run(desk: Desk, listening: socket.socket, cast: Cast, link: str | None) -> None:
-    """Serve until Ctrl-C; sender and colleagues start when the desk is up, and stop at its end."""
-    import uvicorn
+    """Serve until Ctrl-C; sender and colleagues stop at the end."""
+    from expertload.desk.app import create_app, serve
 
-    from expertload.desk.app import create_app
-
-    config = uvicorn.Config(
-        create_app(desk), log_level="warning", server_header=False, timeout_graceful_shutdown=3
-    )
-    server = uvicorn.Server(config)
-    opening = threading.Thread(target=_start_cast, args=(server, cast, link), daemon=True)
-    opening.start()
+    cast.start()
+    if link is not None:  # in a thread: the port is open, and some browsers do not return
+        threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
     try:
-        server.run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass
+        serve(create_app(desk), listening)
     finally:
         cast.stop()
-        listening.close()
-
-
-def _start_cast(server: object, cast: Cast, link: str | None) -> None:
-    import webbrowser
-
-    while not getattr(server, "started", False):
-        time.sleep(0.02)
-    cast.start()
-    if link is not None:
-        webbrowser.open(link)
 
 
 def _say_goodbye(desk: Desk, folder: Path) -> None:

@@ -1,28 +1,305 @@
-"""`expertload lab table`, `compare` and `lower-load`: what training gains, as tables."""
+"""`expertload lab evaluate`, `table`, `lower-load` and others: from finished runs to results."""
 
 from __future__ import annotations
 
+import json
 import shlex
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
+from expertload._names import CALIBRATOR_NAMES, Objective, Positive
+from expertload.cli.files import check_output
 from expertload.cli.lab_train import ACCESS, TRAINING
-from expertload.cli.options import takes
-from expertload.cli.screen import console, neutral, table_of
-from expertload.lab import OutlierNumber, TableFormat, TableKind
+from expertload.cli.options import AsJson, Report, Rows, numbers_in, takes
+from expertload.cli.screen import console, neutral, rows_done, table_of
+from expertload.lab import OutlierNumber, Resize, TableFormat, TableKind
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
     from expertload.lab.ladder.outcome import LadderRow, LowerLoad
+    from expertload.lab.results.evaluate import RunEvaluation
+    from expertload.lab.results.outliers import OutlierEvaluation
+    from expertload.lab.runs.finished import FinishedRun
     from expertload.significance import Interval
 
-
 WIDE = 150  # the width of a screen that has room for all numbers
+Views = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Test-time augmentation: auto (chosen on validation data), none, flip, shift or "
+        "symmetries.",
+        show_default="none",
+    ),
+]
+
+
+@takes(access=ACCESS)
+def evaluate(
+    runs: list[Path],
+    calibrator: Annotated[
+        str, typer.Option(metavar="NAME", help=f"The calibrator: {', '.join(CALIBRATOR_NAMES)}.")
+    ] = "temperature",
+    at: str | None = None,
+    views: Views = None,
+    out: Report = None,
+    save_policy: Path | None = None,
+    as_json: AsJson = False,
+    *,
+    access: dict[str, Any],
+) -> None:
+    """Evaluate runs, before and after calibration on validation data.
+
+    Several runs of the same data are also evaluated as an ensemble, which averages their
+    probabilities. The report and the policy use probabilities before calibration; the policy is
+    for the first of the ACCURACIES.
+
+    Parameters
+    ----------
+    runs : RUN
+        Folders of finished runs.
+    at : ACCURACIES, default the recipe's
+        Accuracies at which to report the expert load: 0.9,0.95.
+    save_policy : POLICY.json
+        Save the operating point certified on the test split, for 'expertload decide'; for several
+        runs, the one of their ensemble.
+    """
+    targets = None if at is None else numbers_in(at, "accuracies", "0.9,0.95")
+    if out is not None:
+        check_output(out)
+    if save_policy is not None:
+        check_output(save_policy, others=[] if out is None else [out])
+
+    from expertload.lab.results.evaluate import evaluate_runs
+
+    models: Sequence[Path | FinishedRun] = runs
+    if views is not None:
+        from expertload.lab.results.ensembles import with_views
+
+        models = with_views(runs, views=views, **access)
+        for run in models:
+            console(stderr=as_json).print(f"{run.name}: {run.choice}", soft_wrap=True)
+    evaluation = evaluate_runs(models, calibrator=calibrator, target_accuracies=targets, **access)
+    if as_json:
+        typer.echo(json.dumps(evaluation.to_dict(), indent=2))
+    else:
+        console().print(_numbers(evaluation))
+    if out is not None or save_policy is not None:
+        _write_outputs(models, targets, evaluation.data, out, save_policy, console(stderr=as_json))
+
+
+def _write_outputs(
+    runs: Sequence[Path | FinishedRun],
+    targets: list[float] | None,
+    data: str,
+    out: Path | None,
+    policy: Path | None,
+    said: Console,
+) -> None:
+    """Write the report and the policy."""
+    from expertload.lab.results.evaluate import evaluate_test_cases, save_policy, write_report
+
+    models = evaluate_test_cases(runs, target_accuracies=targets)
+    if out is not None:
+        write_report(models, out, title=f"Expert load on {data}")
+        said.print(f"The report is in {out}.", soft_wrap=True)
+    if policy is not None:
+        name = save_policy(models, policy)
+        said.print(
+            f"The policy of {name} is in {policy}: expertload decide {policy} NEW_FILE",
+            soft_wrap=True,
+        )
+
+
+def _numbers(evaluation: RunEvaluation) -> Table:
+    """Return a table: one row per number, one column per run before and after calibration."""
+    from expertload.lab.results.measures import find_measure
+
+    everything = dict(evaluation.runs)
+    if evaluation.ensemble is not None:
+        everything["ensemble"] = evaluation.ensemble
+    title = f"{evaluation.data}, test split, in % except NLL (calibrator: {evaluation.calibrator})"
+    headings = ["", *(each for name in everything for each in (name, "calibrated"))]
+    first = next(iter(everything.values()))["test"]
+    rows = [
+        [
+            find_measure(number).heading,
+            *(
+                _cell(number, r[s])
+                for r in everything.values()
+                for s in ("test", "test_calibrated")
+            ),
+        ]
+        for number in first
+        if not number.startswith("aucoc_")
+    ]
+    return table_of(headings, rows, title=title)
+
+
+def _cell(name: str, numbers: dict[str, float]) -> str:
+    from expertload.lab.results.measures import find_measure
+
+    show = find_measure(name).show
+    if name != "aucoc":
+        return show(numbers[name])
+    low, high = show(numbers["aucoc_low"]), show(numbers["aucoc_high"])
+    return f"{show(numbers[name])} ({low} to {high})"
+
+
+@takes(access=ACCESS)
+def ensemble(
+    runs: list[Path],
+    out: Path | None = None,
+    views: Views = None,
+    *,
+    access: dict[str, Any],
+) -> None:
+    """Combine several runs into one model, which averages their probabilities.
+
+    The ensemble is a run like any other: 'expertload lab evaluate' writes its report and policy,
+    'lab compare' compares it, and 'lab table' has a row for it.
+
+    Parameters
+    ----------
+    runs : RUN
+        Folders of two or more finished runs.
+    out : FOLDER, default next to the first run
+        Folder of the ensemble.
+    """
+    from expertload.ensembling import make_views
+    from expertload.lab.results.ensembles import make_ensemble
+
+    made = make_ensemble(runs, out=out, views=views, **access)
+    test = made.folder.read_json("results.json")["test"]
+    said = console()
+    said.print(
+        f"ensemble of {len(made.members)}: {made.label}\n"
+        f"test: AUCOC {test['aucoc']:.4f}  accuracy {test['accuracy']:.4f}",
+        soft_wrap=True,
+    )
+    passes = sum(len(make_views(member.views)) for member in made.members)
+    said.print(f"cost: {passes} passes for each image")
+    said.print(f"folder: {made.folder.path}", soft_wrap=True)
+
+
+@takes(access=ACCESS)
+def predict(
+    runs: list[Path],
+    data: Annotated[str, typer.Option()],
+    out: Rows = None,
+    batch_size: Annotated[int, typer.Option(min=1)] = 512,
+    *,
+    access: dict[str, Any],
+) -> None:
+    """Write the probabilities of new images, for 'expertload decide'.
+
+    The output has one row per image: its name, and the probability of each class. Images are
+    resized and normalised like the training images.
+
+    Parameters
+    ----------
+    runs : RUN
+        Folder of a finished run, of an ensemble, or of 'lab lower-load'. The probabilities of
+        several runs are averaged.
+    data : DATA
+        New images: folder:PATH, with its subfolders, or npz:PATH with an array 'images'.
+    batch_size
+        The number of images in a batch.
+    """
+    from expertload.lab.results.predict import predict_images
+
+    if out is not None:
+        check_output(out)
+    with rows_done(data) as progress:
+        count = predict_images(
+            runs,
+            data,
+            sys.stdout if out is None else out,
+            batch_size=batch_size,
+            progress=None if out is None and sys.stdout.isatty() else progress,
+            **access,
+        )
+    if out is not None:
+        console().print(f"{count:,} images: {out}", soft_wrap=True)
+
+
+@takes(access=ACCESS)
+def ood(
+    run: Path,
+    against: Annotated[str, typer.Option()],
+    epsilon: Annotated[float, typer.Option(min=0)] = 0.0014,
+    odin_temperature: float = 1000.0,
+    objective: Objective = "nll",
+    positive: Positive = "outlier",
+    resize: Resize = "bilinear",
+    max_images: Annotated[int | None, typer.Option(min=1)] = None,
+    as_json: AsJson = False,
+    *,
+    access: dict[str, Any],
+) -> None:
+    """Measure how well confidences separate outliers from the run's own test images.
+
+    An ensemble has probabilities but no logits, so MSP is its only score. The results are stored
+    in the run's folder; 'expertload lab table --kind ood' shows them.
+
+    Parameters
+    ----------
+    run
+        Folder of a finished run.
+    against : DATA
+        Data sets, separated by commas: cifar100-c:gaussian_noise,svhn. corrupted:fog:3 is the run's
+        own test images under a corruption; 'all' instead of 'fog' is the mean over all corruptions.
+    epsilon : SHARE
+        ODIN's step, as a share of black to white.
+    odin_temperature
+        Temperature of ODIN with perturbation.
+    objective
+        What the temperature of ODIN without perturbation minimises.
+    positive
+        The positive class of AUPR and FPR95.
+    resize
+        How to resize outliers of another size.
+    max_images, default all
+        Use at most this many test images and outliers.
+    """
+    names = [name.strip() for name in against.split(",") if name.strip()]
+
+    from expertload.lab.results.outliers import evaluate_outliers
+
+    evaluation = evaluate_outliers(
+        run,
+        names,
+        epsilon=epsilon,
+        odin_temperature=odin_temperature,
+        objective=objective,
+        positive=positive,
+        resize=resize,
+        max_images=max_images,
+        save=True,
+        **access,
+    )
+    if as_json:
+        typer.echo(json.dumps(evaluation.to_dict(), indent=2))
+    else:
+        _show(evaluation)
+
+
+def _show(evaluation: OutlierEvaluation) -> None:
+    screen = console()
+    for name, scores in evaluation.results.items():
+        rows = [[s, *(f"{100 * n:.2f}" for n in numbers.values())] for s, numbers in scores.items()]
+        screen.print(table_of(["", "AUROC", "AUPR", "FPR95"], rows, title=f"{name}, %"))
+        screen.print(f"images: {evaluation.conversions[name]}\n", style="dim")
+
+
+# ------------------------------------------------------------------ tables
 
 
 Folder = Annotated[

@@ -11,16 +11,18 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from expertload.desk.api import install_api
+from expertload.desk.api import claims, management
+from expertload.desk.api.access import answer_error, install_errors
+from expertload.desk.api.cases import install_cases
 from expertload.desk.desk import Desk
-from expertload.desk.pages import install_pages, sign_in
+from expertload.desk.pages import audit, manage, page, review, sign_in
 from expertload.desk.people.sign_on import OpenIdConnect, TrustedProxy
 from expertload.desk.trail.chain import seal_events
 from expertload.desk.trail.webhooks import deliver
-from expertload.desk.watch.anew import decide_all_waiting
+from expertload.desk.watch.policies import decide_all_waiting
 from expertload.exceptions import DeskInUseError, DeskUnavailableError
 
 log = logging.getLogger("expertload.desk")
@@ -72,10 +74,35 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.desk = desk
-    install_api(app)
+    install_errors(app)
+    install_cases(app)
+    for part in (claims, management):
+        app.include_router(part.router)
     sign_in.prepare(app, proxy, provider, passwords)
-    install_pages(app)
+    for pages in (sign_in, review, manage, audit, page):
+        app.include_router(pages.router, include_in_schema=False)
+    app.add_exception_handler(404, _not_found)
+    app.add_exception_handler(405, _wrong_method)
     return app
+
+
+def _is_browser(request: Request) -> bool:
+    return "text/html" in request.headers.get("accept", "")
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    """Answer an unknown address: browsers get a page, programs get the usual error."""
+    if _is_browser(request):
+        message = "There is no page at this address."
+        return page.refusal(request, 404, message, "start from your own page.")
+    return await answer_error(request, error)
+
+
+async def _wrong_method(request: Request, error: Exception) -> Response:
+    """Answer a form's address that is opened as a page: browsers get the page with the form."""
+    if request.method == "GET" and _is_browser(request):
+        return page.go(page.page_of(request.url.path))
+    return await answer_error(request, error)
 
 
 async def _repeat(task: Callable[[Desk], int], desk: Desk) -> None:

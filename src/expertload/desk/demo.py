@@ -41,9 +41,8 @@ from expertload.desk.queue.claims import claim, skip
 from expertload.desk.settings import Rules
 from expertload.desk.store.database import HOUR, Transaction
 from expertload.desk.trail.training import export_for_training
-from expertload.desk.watch.anew import decide_all_waiting
 from expertload.desk.watch.challengers import adopt, challengers_of
-from expertload.desk.watch.policies import activate, add_policy
+from expertload.desk.watch.policies import activate, add_policy, decide_all_waiting
 from expertload.operating_point import CertifiedPoint, certify
 
 CLASSES = tuple("0123456789")
@@ -75,6 +74,8 @@ PEOPLE = (
 
 N_CASES, AT_ONCE, HOURS = 1300, 50, 22  # of the day that is played
 STEPS = [0.3, 1.0]  # the share of cases that the new model decides
+SENT_AT_ONCE = 60  # live cases, so that there is something to see
+SECONDS_A_READING = 4.0  # of a colleague
 
 
 @dataclass(frozen=True)
@@ -321,33 +322,17 @@ class Cast:
         The numbers of the readers.
     rate : float
         Cases per second.
-    first : int
-        Number of cases that are sent immediately, so that there is something to see.
-    seconds_a_reading : float
-        How long a colleague takes.
     """
 
     def __init__(
-        self,
-        desk: Desk,
-        cases: Iterator[Any],
-        colleagues: Sequence[int],
-        *,
-        rate: float = 1.0,
-        first: int = 60,
-        seconds_a_reading: float = 4.0,
+        self, desk: Desk, cases: Iterator[Any], colleagues: Sequence[int], *, rate: float
     ) -> None:
-        self.desk, self.rate, self.first = desk, rate, first
-        self.seconds_a_reading = seconds_a_reading
+        self.desk, self.rate = desk, rate
         self._cases, self._truth = cases, dict[str, str]()
         self._over = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._send, daemon=True),
-            *(
-                threading.Thread(target=self._read, args=(user,), daemon=True)
-                for user in colleagues
-            ),
-        ]
+        self._threads = [threading.Thread(target=self._send, daemon=True)]
+        for user in colleagues:
+            self._threads.append(threading.Thread(target=self._read, args=(user,), daemon=True))
 
     def start(self) -> None:
         """Start all threads."""
@@ -361,7 +346,7 @@ class Cast:
             thread.join(timeout=10)
 
     def _send(self) -> None:
-        self._send_some(self.first)
+        self._send_some(SENT_AT_ONCE)
         while not self._over.wait(random.expovariate(self.rate)):
             self._send_some(1)
 
@@ -373,11 +358,11 @@ class Cast:
     def _read(self, user: int) -> None:
         desk = self.desk.acting(user)
         is_arbiter = "arbiter" in desk.read(roles_of, user)
-        while not self._over.wait(self.seconds_a_reading * random.uniform(0.5, 1.5)):
+        while not self._over.wait(SECONDS_A_READING * random.uniform(0.5, 1.5)):
             held = desk.write(claim, user, arbiter=is_arbiter)
             if held is None:
                 continue
-            self._over.wait(self.seconds_a_reading / 4)
+            self._over.wait(SECONDS_A_READING / 4)
             label = self._truth.get(held.key)
             if label is None:  # a case of an earlier demo in the same folder
                 desk.write(skip, user, held.lease, "from an earlier demo")

@@ -8,23 +8,22 @@ server has not seen yet is checked before the request is read, so nothing from s
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
-from sqlalchemy import select
 
 from expertload.desk.api.access import Gate, desk_of, error_body, failure_of, needs, token_of
 from expertload.desk.desk import Desk
 from expertload.desk.intake.case import MOST_CASES, SentCase, Shadow, read_line, read_shadow
 from expertload.desk.intake.images import PROCESSES
-from expertload.desk.intake.receiving import Outcome, find_case, receive
+from expertload.desk.intake.receiving import Outcome, decisions_of, find_case, receive
 from expertload.desk.intake.shadows import receive_shadows
 from expertload.desk.people.accounts import find_token, require
 from expertload.desk.store.database import Transaction
-from expertload.desk.store.tables import decisions
 from expertload.exceptions import DeskRefusedError
 
 router = APIRouter(prefix="/api")
@@ -37,14 +36,6 @@ Result = Outcome | DeskRefusedError
 T = TypeVar("T")
 
 
-class _Waiting(NamedTuple):
-    """A single case that waits to be stored, and where its result goes."""
-
-    token: str
-    case: SentCase
-    result: asyncio.Future[Result]
-
-
 class Intake:
     """Stores the cases of all requests to one server.
 
@@ -55,8 +46,9 @@ class Intake:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._seen: set[str] = set()  # tokens that were valid when they were last used
-        self._waiting: list[_Waiting] = []
-        self._working: asyncio.Task[None] | None = None
+        # The single cases of each token and where their results go, and who works them off.
+        self._waiting = defaultdict[str, list[tuple[SentCase, asyncio.Future[Result]]]](list)
+        self._working: dict[str, asyncio.Task[None]] = {}
         self._with_images = ThreadPoolExecutor(PROCESSES, thread_name_prefix="desk-images")
 
     async def admit(self, token: str) -> None:
@@ -67,12 +59,12 @@ class Intake:
 
     async def read(self, data: bytes, kind: str) -> list[SentCase | DeskRefusedError]:
         """Read the cases of a request; only those with images wait for one another."""
-        if b'"image"' in data:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._with_images, _read, data, kind)
-        return (
-            _read(data, kind) if len(data) < SMALL else await asyncio.to_thread(_read, data, kind)
-        )
+        has_images = b'"image"' in data
+        if len(data) < SMALL and not has_images:
+            return read_lines(data, kind, read_line)
+        threads = self._with_images if has_images else None
+        reading = asyncio.get_running_loop().run_in_executor
+        return await reading(threads, read_lines, data, kind, read_line)
 
     async def store(self, token: str, sent: Sequence[SentCase]) -> Sequence[Result]:
         """Store cases; return the outcome of each, or why it was refused."""
@@ -85,30 +77,27 @@ class Intake:
             raise
 
     async def _store_with_others(self, token: str, case: SentCase) -> Result:
-        waiting = _Waiting(token, case, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiting)
-        if self._working is None or self._working.done():
-            self._working = asyncio.create_task(self._work_off())
-        return await waiting.result
+        result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting[token].append((case, result))
+        working = self._working.get(token)
+        if working is None or working.done():
+            self._working[token] = asyncio.create_task(self._work_off(token))
+        return await result
 
-    async def _work_off(self) -> None:
-        while self._waiting:
-            group, self._waiting = self._waiting[:MOST_TOGETHER], self._waiting[MOST_TOGETHER:]
-            tokens = {waiting.token for waiting in group}
-            await asyncio.gather(
-                *(self._commit(token, [w for w in group if w.token == token]) for token in tokens)
-            )
-
-    async def _commit(self, token: str, group: list[_Waiting]) -> None:
-        stored = self._desk.awrite(receive_from, token, [waiting.case for waiting in group])
-        (results,) = await asyncio.gather(stored, return_exceptions=True)
-        for number, waiting in enumerate(group):
-            if waiting.result.done():  # its sender has hung up
-                continue
-            if isinstance(results, BaseException):
-                waiting.result.set_exception(results)
-            else:
-                waiting.result.set_result(results[number])
+    async def _work_off(self, token: str) -> None:
+        """Store what waits with a token until nothing does."""
+        waiting = self._waiting[token]
+        while group := waiting[:MOST_TOGETHER]:
+            del waiting[:MOST_TOGETHER]
+            stored = self._desk.awrite(receive_from, token, [case for case, _ in group])
+            (results,) = await asyncio.gather(stored, return_exceptions=True)
+            for number, (_, result) in enumerate(group):
+                if result.done():  # its sender has hung up
+                    continue
+                if isinstance(results, BaseException):
+                    result.set_exception(results)
+                else:
+                    result.set_result(results[number])
 
 
 def receive_from(transaction: Transaction, token: str, sent: Sequence[SentCase]) -> list[Result]:
@@ -197,10 +186,6 @@ async def send_shadows(request: Request) -> Response:
     return _answer(kind, read, await desk_of(request).awrite(receive_shadows, _good(read)))
 
 
-def _read(data: bytes, kind: str) -> list[SentCase | DeskRefusedError]:
-    return read_lines(data, kind, read_line)
-
-
 def read_lines(data: bytes, kind: str, read: Callable[[bytes], T]) -> list[T | DeskRefusedError]:
     """Read the lines of a request; a bad one becomes an error and does not affect the others."""
     lines = [data] if kind == JSON else [line for line in data.split(b"\n") if line.strip()]
@@ -253,9 +238,7 @@ async def show(key: str, request: Request) -> dict[str, Any]:
 
 def _show(transaction: Transaction, key: str) -> dict[str, Any]:
     case = find_case(transaction, key, locked=False)
-    made = transaction.all(
-        select(decisions).where(decisions.c.case_id == case.id).order_by(decisions.c.version)
-    )
+    made = decisions_of(transaction, case.id)
     label = made[-1].label if made else None
     return {
         "key": case.key,

@@ -15,7 +15,6 @@ from expertload.desk.intake.case import Body as CaseBody
 from expertload.desk.people.accounts import Principal
 from expertload.desk.queue import answers, claims
 from expertload.desk.queue.claims import Claim
-from expertload.desk.queue.corrections import correct_own
 
 router = APIRouter(prefix="/api")
 Reader = Annotated[Principal, Depends(needs("reader", "arbiter"))]
@@ -89,7 +88,7 @@ async def correct(
 ) -> dict[str, str]:
     """Correct an answer after the time to undo it, with a reason."""
     await desk_of(request).awrite(
-        correct_own, reader.user, submission, body.label, reason=body.reason
+        answers.correct_own, reader.user, submission, body.label, reason=body.reason
     )
     return {"outcome": "corrected"}
 

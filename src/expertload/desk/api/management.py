@@ -25,12 +25,11 @@ from expertload.desk.api.cases import JSON, lines_of
 from expertload.desk.api.claims import CorrectionBody
 from expertload.desk.intake.golden import add_golden, read_golden
 from expertload.desk.intake.routing import read_policy
-from expertload.desk.queue import corrections
+from expertload.desk.queue import answers
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.trail.export import Format, export_bytes
 from expertload.desk.trail.webhooks import add_webhook, end_webhook, send_again
 from expertload.desk.watch import challengers, policies, readers
-from expertload.desk.watch.anew import decide_all_waiting
 from expertload.desk.watch.combining import start_combining, stop_combining
 from expertload.desk.watch.recertify import recertify
 from expertload.desk.watch.state import state_of
@@ -71,7 +70,7 @@ async def begin(number: int, request: Request) -> dict[str, Any]:
     """Activate a draft; the policy before it ends."""
     desk = desk_of(request)
     await desk.awrite(policies.activate, number)
-    await asyncio.to_thread(decide_all_waiting, desk)
+    await asyncio.to_thread(policies.decide_all_waiting, desk)
     return await _policy(request, number)
 
 
@@ -177,7 +176,7 @@ async def adopt(model: str, body: AdoptBody, request: Request) -> dict[str, Any]
     """Decide a share of the cases by this model: raised to 1 in steps, 0 is the way back."""
     desk = desk_of(request)
     policy = await desk.awrite(challengers.adopt, model, body.share, seen=body.seen)
-    decided = await asyncio.to_thread(decide_all_waiting, desk)
+    decided = await asyncio.to_thread(policies.decide_all_waiting, desk)
     return {"model": model, "share": body.share, "policy": policy, "decided_anew": decided}
 
 
@@ -246,7 +245,7 @@ async def correct(body: CorrectionOfBody, request: Request) -> dict[str, str]:
     """Correct what a reader answered to a case, unless the case checks the promise."""
     who = request.state.who.user
     await desk_of(request).awrite(
-        corrections.correct_of, who, body.key, body.reader, body.label, reason=body.reason
+        answers.correct_of, who, body.key, body.reader, body.label, reason=body.reason
     )
     return {"outcome": "corrected"}
 
@@ -254,7 +253,7 @@ async def correct(body: CorrectionOfBody, request: Request) -> dict[str, str]:
 @manager.post("/reopen", summary="Let somebody else read a case again")
 async def reopen(body: CaseBody, request: Request) -> dict[str, str]:
     """Open a case again that is decided, closed or void."""
-    await desk_of(request).awrite(corrections.reopen, body.key, reason=body.reason)
+    await desk_of(request).awrite(answers.reopen, body.key, reason=body.reason)
     return {"outcome": "reopened"}
 
 

@@ -326,6 +326,12 @@ def find_case(transaction: Transaction, key: str, *, locked: bool = True) -> Any
     return case
 
 
+def decisions_of(transaction: Transaction, case: int) -> list[AnyRow]:
+    """Return the decisions about a case, the current one last."""
+    made = select(decisions).where(decisions.c.case_id == case)
+    return transaction.all(made.order_by(decisions.c.version))
+
+
 # ------------------------------------------------------------------ readings
 
 

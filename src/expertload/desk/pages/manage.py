@@ -16,7 +16,7 @@ from sqlalchemy import func, select
 from expertload._names import Role, Which
 from expertload.desk.api import management
 from expertload.desk.api.access import Number, ReasonBody, desk_of
-from expertload.desk.intake.receiving import find_case
+from expertload.desk.intake.receiving import decisions_of, find_case
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.pages.overview import evidence_chart, overview
 from expertload.desk.pages.page import HEADERS, PageRoute, go, render
@@ -24,10 +24,10 @@ from expertload.desk.pages.page import number as written
 from expertload.desk.pages.review import content_of, send_image
 from expertload.desk.pages.sign_in import signed_in
 from expertload.desk.people import accounts, sessions
-from expertload.desk.queue import corrections
+from expertload.desk.queue import answers
 from expertload.desk.queue.claims import Held, claim_of, classes_of
 from expertload.desk.store.database import Transaction
-from expertload.desk.store.tables import cases, decisions
+from expertload.desk.store.tables import cases
 from expertload.desk.trail.export import Format
 from expertload.desk.watch import policies, readers
 from expertload.desk.watch.challengers import Challenger, challengers_of
@@ -214,14 +214,13 @@ async def show_case(request: Request, key: str = "", notice: str = "") -> Respon
 
 
 def _case(transaction: Transaction, key: str) -> dict[str, Any]:
-    view: dict[str, Any] = {"reported": corrections.reported(transaction), "case": None}
+    view: dict[str, Any] = {"reported": answers.reported(transaction), "case": None}
     if key:
         case = find_case(transaction, key, locked=False)
-        made = select(decisions).where(decisions.c.case_id == case.id)
         view |= {
             "case": case,
-            "decisions": transaction.all(made.order_by(decisions.c.version)),
-            "answers": corrections.answers_to(transaction, case.id),
+            "decisions": decisions_of(transaction, case.id),
+            "answers": answers.answers_to(transaction, case.id),
             "classes": classes_of(transaction),
             "held": (seen := claim_of(transaction, Held(case.id, "", 0))),
             "content": content_of(seen),

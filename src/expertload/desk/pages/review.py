@@ -20,9 +20,8 @@ from expertload.desk.pages.page import HEADERS, PageRoute, go, render
 from expertload.desk.pages.sign_in import signed_in
 from expertload.desk.people.accounts import Principal
 from expertload.desk.queue import claims
-from expertload.desk.queue.answers import answer, undo
+from expertload.desk.queue.answers import answer, correct_own, own_answers, undo
 from expertload.desk.queue.claims import Claim, Held
-from expertload.desk.queue.corrections import correct_own, own_answers
 from expertload.desk.store.database import SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import answers, bodies, cases, readings
 from expertload.exceptions import DeskRefusedError

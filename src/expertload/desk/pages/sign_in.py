@@ -273,7 +273,7 @@ async def to_provider(request: Request) -> Response:
     attempt = sign_on.Attempt.new()
     answer = go(await asyncio.to_thread(_provider(request).address, attempt, _back(request)))
     cookie = _attempt_cookie(request)
-    _set_cookie(request, answer, cookie, attempt.written, ATTEMPT_SECONDS)
+    _set_cookie(request, answer, cookie, ".".join(attempt), ATTEMPT_SECONDS)
     return answer
 
 

@@ -20,18 +20,8 @@ from typing import ParamSpec, TypeVar
 
 from sqlalchemy import case, insert, select, update
 
-from expertload.desk.people.accounts import (
-    Principal,
-    add_user,
-    check_enabled,
-    digest_of,
-    end_rows,
-    end_sessions,
-    find_user,
-    people_of,
-    roles_of,
-    set_password,
-)
+from expertload.desk.people import accounts
+from expertload.desk.people.accounts import Principal
 from expertload.desk.store.database import CLOCK_SLACK, SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import memberships, sessions, users
 from expertload.exceptions import DeskRefusedError
@@ -181,7 +171,7 @@ def keep_session(transaction: Transaction, secret: str) -> None:
 def refuse_session(transaction: Transaction, name: str) -> None:
     """Record that a sign-in with a wrong password was tried."""
     event = transaction.event("session.refused")
-    if (user := find_user(transaction, name)) is not None:
+    if (user := accounts.find_user(transaction, name)) is not None:
         event.note(users, user.id, {"name": user.name})
 
 
@@ -197,9 +187,9 @@ def end_session(transaction: Transaction, secret: str) -> None:
 
 def make_link(transaction: Transaction, user: int) -> str:
     """Return the secret of a link that signs a user in once; the user's earlier links end."""
-    name = check_enabled(transaction, user)
+    name = accounts.check_enabled(transaction, user)
     transaction.event("link.made").note(users, user, {"name": name})
-    end_rows(transaction, sessions.c.user_id == user, sessions.c.kind == "link")
+    accounts.end_rows(transaction, sessions.c.user_id == user, sessions.c.kind == "link")
     return _add(transaction, user, "link", LINK_SECONDS)
 
 
@@ -225,8 +215,8 @@ def use_link(transaction: Transaction, secret: str, *, stretched: str | None = N
         raise DeskRefusedError("not_found", "This link was used a moment ago.")
     transaction.event("link.used")
     if stretched is not None:
-        set_password(transaction, owner.user, stretched)
-        end_sessions(transaction, owner.user)
+        accounts.set_password(transaction, owner.user, stretched)
+        accounts.end_sessions(transaction, owner.user)
     return begin_session(transaction, owner.user)
 
 
@@ -239,10 +229,11 @@ def first_link(transaction: Transaction) -> str | None:
     transaction.require_alone()  # several servers may start together; only one adds the user
     project = transaction.project.name
     name = FIRST if project == "main" else f"{FIRST} of {project}"
-    known = find_user(transaction, name)
-    if people_of(transaction) if known is None else known.disabled is not None:
+    known = accounts.find_user(transaction, name)
+    if accounts.people_of(transaction) if known is None else known.disabled is not None:
         return None
-    user = known.id if known else add_user(transaction, name, ("manager", "auditor", "reader"))
+    roles = ("manager", "auditor", "reader")
+    user = known.id if known else accounts.add_user(transaction, name, roles)
     return make_link(transaction, int(user))
 
 
@@ -264,7 +255,7 @@ def _add(transaction: Transaction, user: int, kind: str, seconds: int) -> str:
 
 def _digest(transaction: Transaction, secret: str) -> str:
     """Return what is stored instead of a secret; that of another project is another digest."""
-    return digest_of(f"{transaction.project.name}\x1f{secret}")
+    return accounts.digest_of(f"{transaction.project.name}\x1f{secret}")
 
 
 def _owner(transaction: Transaction, secret: str, kind: str) -> Principal | None:
@@ -283,9 +274,9 @@ def _owner(transaction: Transaction, secret: str, kind: str) -> Principal | None
     )
     if row is None:
         return None
-    return Principal(row.user_id, row.name, roles_of(transaction, row.user_id))
+    return Principal(row.user_id, row.name, accounts.roles_of(transaction, row.user_id))
 
 
 def _use_up(transaction: Transaction, secret: str) -> bool:
     """End a session or link; return False if another request has just done so."""
-    return end_rows(transaction, sessions.c.digest == _digest(transaction, secret)) == 1
+    return accounts.end_rows(transaction, sessions.c.digest == _digest(transaction, secret)) == 1

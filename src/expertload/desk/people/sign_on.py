@@ -10,7 +10,7 @@ import hmac
 import ipaddress
 import secrets
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from expertload._check import require_extra
@@ -54,8 +54,7 @@ class TrustedProxy:
         return hmac.compare_digest(proof.encode(), self.secret.encode())
 
 
-@dataclass(frozen=True)
-class Attempt:
+class Attempt(NamedTuple):
     """What a browser keeps while its user signs in at the provider."""
 
     state: str
@@ -65,18 +64,13 @@ class Attempt:
     @classmethod
     def new(cls) -> Attempt:
         """Start an attempt."""
-        return cls(*(secrets.token_urlsafe(32) for _ in range(3)))
+        return cls(*(secrets.token_urlsafe(32) for _ in cls._fields))
 
     @classmethod
     def read(cls, text: str) -> Attempt | None:
-        """Read an attempt from its text; return None if the text is not an attempt."""
+        """Read an attempt from its parts, joined by dots; return None if the text is none."""
         parts = text.split(".")
         return cls(*parts) if len(parts) == 3 and all(parts) else None
-
-    @property
-    def written(self) -> str:
-        """The attempt as text."""
-        return f"{self.state}.{self.nonce}.{self.verifier}"
 
 
 @dataclass

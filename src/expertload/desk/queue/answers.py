@@ -3,30 +3,39 @@
 An answer, its consequences and the event are stored in one commit. An answer that comes after its
 lease was lost is kept and marked late. A submission that is sent twice is one answer. An answer can
 be taken back for a limited time, and only while nothing depends on it.
+
+After that time, a correction is a new answer that supersedes the old one, with a reason. The case
+is then settled again from all answers of the round. A reader may correct their own answers, because
+they still do not know what the model said. A manager may correct any answer, except of a case that
+checks the promise: managers see too much to be blind. Such a case can be opened again, which
+changes its decision and leaves its audit alone, or else managers could have audits repeated until
+they fit.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, func, select
 
 from expertload.desk.intake.golden import ask_next_reader
-from expertload.desk.intake.receiving import Wanted, open_readings
+from expertload.desk.intake.receiving import Wanted, decisions_of, find_case, open_readings
 from expertload.desk.intake.sampling import draw
 from expertload.desk.intake.shadows import opinions_of
 from expertload.desk.queue import claims
-from expertload.desk.queue.claims import Claim, EndedLease, Held
+from expertload.desk.queue.claims import WRONG, Claim, EndedLease, Held, check_reason
 from expertload.desk.store.database import SECOND, AnyRow, Event, Transaction
-from expertload.desk.store.tables import answers, cases, decisions, policies, readings
+from expertload.desk.store.tables import answers, cases, decisions, policies, readings, skips, users
 from expertload.desk.trail.webhooks import announce, take_back
 from expertload.desk.watch.combining import is_doubtful
 from expertload.desk.watch.quality import settle_audit
 from expertload.exceptions import DeskRefusedError
 
 LONGEST_SUBMISSION = 100
+MOST_SHOWN = 50
 
 
 @dataclass(frozen=True)
@@ -271,12 +280,8 @@ def _close(transaction: Transaction, case: AnyRow, label: str, reading: AnyRow) 
 
 def _live_decision(transaction: Transaction, case: int) -> AnyRow | None:
     """Return the current decision of a case, which no later one supersedes."""
-    return transaction.first(
-        select(decisions)
-        .where(decisions.c.case_id == case)
-        .order_by(decisions.c.version.desc())
-        .limit(1)
-    )
+    made = decisions_of(transaction, case)
+    return made[-1] if made else None
 
 
 def _decide(
@@ -314,7 +319,7 @@ def undo(transaction: Transaction, reader: int, submission: str) -> Claim:
     if other is not None:  # taken since: a reader holds only one
         claims.hand_back(transaction, reader, other.lease)
     lease = claims.new_lease(transaction.project, reading.id, reader)
-    until = transaction.now + transaction.project.rules.lease_seconds * SECOND
+    until = claims.lease_end(transaction)
     held = {"leased": transaction.now, "until": until, "lease": lease}
     event = transaction.event("answer.undone", case_id=case.id)
     transaction.move(readings, reading, "leased", event, answer_id=None, finished=None, **held)
@@ -387,3 +392,162 @@ def _state_before(transaction: Transaction, reading: AnyRow) -> str:
     if why in ("quality", "golden"):
         return "auto" if why == "quality" else "golden"
     return "disputed" if reading.why == "arbiter" else "waiting"
+
+
+# ------------------------------------------------------------------ correcting an answer
+
+
+def correct_own(
+    transaction: Transaction, reader: int, submission: str, label: str, *, reason: str
+) -> None:
+    """Correct an answer that the reader gave.
+
+    Parameters
+    ----------
+    transaction : Transaction
+        A transaction for writing.
+    reader : int
+        The user.
+    submission : str
+        The submission of the answer.
+    label, reason : str
+        The right answer, and why the first one was not.
+    """
+    given = own_answer(transaction, reader, submission)
+    _correct(transaction, given, label, by=reader, reason=reason)
+
+
+def correct_of(
+    transaction: Transaction, manager: int, key: str, reader: str, label: str, *, reason: str
+) -> None:
+    """Correct the answer of any reader to a case, as a manager."""
+    given = transaction.first(
+        _current()
+        .join(users, users.c.id == readings.c.reader)
+        .where(transaction.in_project(cases), cases.c.key == key, users.c.name == reader)
+    )
+    if given is None:
+        raise DeskRefusedError("not_found", "There is no such answer.")
+    _correct(transaction, given, label, by=manager, reason=reason)
+
+
+def _current() -> Select[Any]:
+    """Return the query for answers that count now, with their cases and readings."""
+    counted = answers.join(readings, readings.c.answer_id == answers.c.id)
+    return select(answers, cases.c.key).select_from(
+        counted.join(cases, cases.c.id == answers.c.case_id)
+    )
+
+
+def _correct(transaction: Transaction, given: AnyRow, label: str, *, by: int, reason: str) -> None:
+    check_reason(reason)
+    check_label(transaction, label)
+    case = locked_case(transaction, given.case_id)
+    reading = reading_of(transaction, given.reading_id)
+    _check_can_correct(case, reading, given, label, by)
+    event = transaction.event("answer.corrected", case_id=case.id)
+    told = {"submission": secrets.token_hex(16), "standing": "correction", "reason": reason}
+    corrected = {"supersedes": given.id, **told}
+    number = store_answer(transaction, event, reading, by, label, **corrected)
+    transaction.update(readings, reading.id, event, answer_id=number)
+    if case.state != "golden":
+        _settle_again(transaction, case, reading)
+
+
+def _check_can_correct(case: AnyRow, reading: AnyRow, given: AnyRow, label: str, by: int) -> None:
+    if reading.answer_id != given.id or reading.state != "done":
+        raise DeskRefusedError(
+            "conflict", "This answer does not count: it was taken back, corrected, or late."
+        )
+    if label == given.label:
+        raise DeskRefusedError("conflict", "This is the answer already.")
+    if case.state == "void":
+        raise DeskRefusedError("conflict", "The case is void.", "open it again first.")
+    if by != reading.reader and case.audit is not None:
+        raise DeskRefusedError(
+            "conflict",
+            "This case checks the promise, so only its readers, who are blind, may correct it.",
+            "open the case again, for another reader.",
+        )
+
+
+def _settle_again(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
+    """Settle a case from the answers of a round, unless a later round is about it."""
+    rounds = readings.c.case_id == case.id, readings.c.state != "void"
+    if transaction.value(select(func.max(readings.c.root)).where(*rounds)) != reading.root:
+        return
+    later = following_readings(transaction, reading)
+    if any(row.state == "leased" for row in later):
+        raise DeskRefusedError(
+            "conflict", "Another reader works on this case.", "try again when they are done."
+        )
+    last = max((row for row in later if row.state == "done"), key=lambda r: r.id, default=reading)
+    event = transaction.event("reading.voided", case_id=case.id)
+    for row in later:
+        if row.state == "waiting":
+            transaction.move(readings, row, "void", event, finished=transaction.now)
+    if not isinstance(next_step(transaction, case, last), Settled):
+        take_decision_back(transaction, case, last)
+    follow(transaction, locked_case(transaction, case.id), last)
+
+
+# ------------------------------------------------------------------ opening cases again
+
+
+def reopen(transaction: Transaction, key: str, *, reason: str) -> None:
+    """Let somebody who has not read it read a case that is decided, closed or void.
+
+    Its decision stands until another supersedes it. Its audit, if it has one, stays as it is.
+    """
+    check_reason(reason)
+    case = find_case(transaction, key)
+    still_open = readings.c.state.in_(("waiting", "leased"))
+    waiting = select(readings.c.id).where(readings.c.case_id == case.id, still_open)
+    if case.state not in ("auto", "closed", "void") or transaction.first(waiting) is not None:
+        raise DeskRefusedError("conflict", "Somebody still has to read this case.")
+    event = transaction.event(f"case.reopened: {reason[:200]}", case_id=case.id)
+    transaction.move(cases, case, "waiting", event)
+    open_readings(transaction, [Wanted(case.id, case.due, event, "reopened")])
+
+
+# ------------------------------------------------------------------ looking
+
+
+def own_answers(transaction: Transaction, reader: int) -> list[AnyRow]:
+    """Return a reader's latest answers that count, with the keys of their cases."""
+    own = _current().where(transaction.in_project(cases), answers.c.reader == reader)
+    return transaction.all(own.order_by(answers.c.id.desc()).limit(MOST_SHOWN))
+
+
+def answers_to(transaction: Transaction, case: int) -> list[AnyRow]:
+    """Return every answer to a case, in order, with who gave it and whether it counts now."""
+    counts = (readings.c.answer_id == answers.c.id).label("counts")
+    first = users.alias("first")
+    return transaction.all(
+        select(answers, users.c.name, first.c.name.label("first_reader"), counts)
+        .select_from(
+            answers.join(users, users.c.id == answers.c.reader)
+            .join(readings, readings.c.id == answers.c.reading_id)
+            .outerjoin(first, first.c.id == readings.c.reader)
+        )
+        .where(answers.c.case_id == case)
+        .order_by(answers.c.id)
+    )
+
+
+def reported(transaction: Transaction) -> list[AnyRow]:
+    """Return the open readings of which a reader says that something is wrong with the case."""
+    query = (
+        select(skips.c.skipped, skips.c.reason, cases.c.key, users.c.name)
+        .select_from(
+            skips.join(readings, readings.c.id == skips.c.reading_id)
+            .join(cases, cases.c.id == readings.c.case_id)
+            .join(users, users.c.id == skips.c.reader)
+        )
+        .where(
+            transaction.in_project(cases),
+            readings.c.state.in_(("waiting", "leased")),
+            skips.c.reason.startswith(WRONG),
+        )
+    )
+    return transaction.all(query.order_by(skips.c.id.desc()).limit(MOST_SHOWN))

@@ -136,10 +136,9 @@ def return_expired(transaction: Transaction) -> int:
     since, or the rules have been changed to a shorter time. It also includes the leases of people
     who have been disabled since.
     """
-    now, lease = transaction.now, transaction.project.rules.lease_seconds * SECOND
-    lost = transaction.rows(
-        _EXPIRE, project=transaction.project.id, now=now, latest=now + lease + CLOCK_SLACK
-    )
+    latest = lease_end(transaction) + CLOCK_SLACK
+    ours = {"project": transaction.project.id, "now": transaction.now}
+    lost = transaction.rows(_EXPIRE, **ours, latest=latest)
     for number, case in lost:
         event = transaction.event("reading.expired", case_id=case)
         event.note(readings, number, FREE)
@@ -188,7 +187,7 @@ def held_by(transaction: Transaction, reader: int) -> Held | None:
 
 
 def _take(transaction: Transaction, reader: int, arbiter: bool) -> Held | None:
-    until = transaction.now + transaction.project.rules.lease_seconds * SECOND
+    until = lease_end(transaction)
     taken = transaction.rows(
         _TAKE[transaction.connection.dialect.name],
         **_for_reader(transaction, reader, arbiter),
@@ -235,6 +234,11 @@ def classes_of(transaction: Transaction) -> tuple[str, ...]:
 
 
 # ------------------------------------------------------------------ leases
+
+
+def lease_end(transaction: Transaction) -> int:
+    """Return when a lease that is given now runs out."""
+    return transaction.now + transaction.project.rules.lease_seconds * SECOND
 
 
 def new_lease(project: Project, reading: int, reader: int) -> str:
@@ -291,10 +295,8 @@ def end_lease(transaction: Transaction, reading: int, lease: str) -> EndedLease 
 def extend(transaction: Transaction, reader: int, lease: str) -> int | None:
     """Extend a lease that is still held; return its new end, or None if it was lost."""
     number = own_reading(transaction, reader, lease)
-    until = transaction.now + transaction.project.rules.lease_seconds * SECOND
-    extended = transaction.rows(
-        _EXTEND, number=number, lease=lease, now=transaction.now, until=until
-    )
+    held, until = {"number": number, "lease": lease}, lease_end(transaction)
+    extended = transaction.rows(_EXTEND, **held, now=transaction.now, until=until)
     if not extended:
         return None
     ((case, leased),) = extended

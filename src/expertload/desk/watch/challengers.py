@@ -26,14 +26,15 @@ from expertload.desk.intake.shadows import PILOT
 from expertload.desk.queue.claims import classes_of
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import monitors, policies
-from expertload.desk.watch.anew import AT_ONCE, stored_cases
 from expertload.desk.watch.policies import (
+    AT_ONCE,
     activate,
     active_policy,
     add_policy,
     all_policies,
     begin,
     replace_active,
+    stored_cases,
     trial_policy,
     withdraw,
 )

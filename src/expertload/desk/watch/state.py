@@ -317,8 +317,26 @@ def causes_of(transaction: Transaction) -> dict[str, int]:
 
 
 def edit_rules(transaction: Transaction, changes: dict[str, Any]) -> Rules:
-    """Change some rules and keep the others; return all of them."""
+    """Change some rules and keep the others; everything follows them at once. Return all rules."""
     transaction.require_alone()  # somebody else may change the others
+    before = transaction.project
+    rules = _changed(before.rules, changes)
+    if rules.classes != before.rules.classes:
+        _check_classes(rules.classes)
+    if rules.certify_share != before.rules.certify_share:
+        check_nothing_trained(transaction)
+    is_new = rules.quality_rate != before.rules.quality_rate
+    rate = rules.quality_rate if is_new else before.sampling_rate
+    values = {"rules": rules.model_dump_json(), **({"sampling_rate": rate} if is_new else {})}
+    transaction.update(projects, before.id, transaction.event("rules.changed"), **values)
+    transaction.project = replace(before, rules=rules, sampling_rate=rate)
+    if rules.alarm_level != before.rules.alarm_level:
+        _judge_anew(transaction)
+    return rules
+
+
+def _changed(rules: Rules, changes: dict[str, Any]) -> Rules:
+    """Return rules of which some are changed; refuse unknown names and wrong values."""
     if unknown := sorted(changes.keys() - Rules.model_fields.keys()):
         raise DeskRefusedError(
             "bad_rule",
@@ -326,7 +344,7 @@ def edit_rules(transaction: Transaction, changes: dict[str, Any]) -> Rules:
             f"choose one of {', '.join(Rules.model_fields)}.",
         )
     try:
-        rules = Rules.model_validate({**transaction.project.rules.model_dump(), **changes})
+        return Rules.model_validate({**rules.model_dump(), **changes})
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
@@ -334,27 +352,6 @@ def edit_rules(transaction: Transaction, changes: dict[str, Any]) -> Rules:
         raise DeskRefusedError(
             "bad_rule", f"The rule '{name}' is not valid: {first['msg']}.", hint
         ) from error
-    change_rules(transaction, rules)
-    return rules
-
-
-def change_rules(transaction: Transaction, rules: Rules) -> None:
-    """Change the rules of the project; everything follows them at once."""
-    transaction.require_alone()
-    before = transaction.project
-    if rules.classes != before.rules.classes:
-        _check_classes(rules.classes)
-    if rules.certify_share != before.rules.certify_share:
-        check_nothing_trained(transaction)
-    event = transaction.event("rules.changed")
-    values: dict[str, Any] = {"rules": rules.model_dump_json()}
-    if rules.quality_rate != before.rules.quality_rate:
-        values["sampling_rate"] = rules.quality_rate
-    transaction.update(projects, before.id, event, **values)
-    rate = values.get("sampling_rate", before.sampling_rate)
-    transaction.project = replace(before, rules=rules, sampling_rate=rate)
-    if rules.alarm_level != before.rules.alarm_level:
-        _judge_anew(transaction)
 
 
 def _check_classes(names: tuple[str, ...]) -> None:
