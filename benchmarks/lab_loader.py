@@ -26,9 +26,7 @@ AUGMENTATIONS = {
     "none": Augmentation(),
     "frame and flip": Augmentation(padding=4, flip=True),
     "frame and symmetries": Augmentation(padding=4, symmetries=True),
-    "scaled crops": Augmentation(crop=0.7, flip=True),
-    "colour": Augmentation(colour=0.4),
-    "all of them": Augmentation(padding=4, symmetries=True, crop=0.7, colour=0.4),
+    "reflected frame and symmetries": Augmentation(padding=4, symmetries=True, reflect=True),
 }
 
 

@@ -423,7 +423,5 @@ def _in_words(recipe: Recipe) -> str:
         "mirror images": how.flip,
         "upside down": how.flip_vertical,
         "the eight symmetries": how.symmetries,
-        f"crops from {how.crop:.0%} of the side": how.crop < 1,
-        "colour": how.colour,
     }
     return ", ".join(words for words, used in parts.items() if used) or "none"
