@@ -9,7 +9,6 @@ from expertload.exceptions import MissingExtraError, ParameterError
 from expertload.lab.models import (
     PaddedShortcut,
     build_model,
-    features_of,
     model_names,
     small_cnn,
     wide_resnet28_10,
@@ -45,7 +44,7 @@ def test_parameter_counts_are_the_known_ones(build, count):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", model_names())
 @pytest.mark.parametrize(("side", "channels"), [(28, 1), (32, 3)])
-def test_logits_features_and_gradients(name, side, channels):
+def test_logits_and_gradients(name, side, channels):
     small = {"depth": 10, "widen": 1} if name.startswith("wide") else {}
     model = build_model(name, num_classes=7, in_channels=channels, **small)
     images = torch.randn(2, channels, side, side)
@@ -53,9 +52,6 @@ def test_logits_features_and_gradients(name, side, channels):
     assert logits.shape == (2, 7)
     logits.sum().backward()
     assert all(p.grad is not None for p in model.parameters())
-    model.eval()
-    features = features_of(model, images)
-    assert torch.allclose(model.head(features), model(images), atol=1e-5)
 
 
 @pytest.mark.parametrize(("stem", "side"), [("small", 32), ("medium", 64), ("large", 128)])
@@ -111,10 +107,7 @@ def users_module(monkeypatch):
 def test_a_network_of_the_users_own():
     model = build_model("users_nets:build", num_classes=5, width=6)
     images = torch.randn(3, 3, 2, 2)
-    features = features_of(model, images)
-    assert features.shape == (3, 6)
-    assert torch.equal(model[-1](features), model(images))
-    assert not model[-1]._forward_pre_hooks  # nothing is left behind
+    assert model(images).shape == (3, 5)
 
 
 @pytest.mark.usefixtures("users_module")
@@ -148,10 +141,3 @@ def test_a_module_that_is_not_installed_is_a_sentence():
 def test_counts_out_of_range_are_refused(wrong):
     with pytest.raises(ParameterError):
         build_model("resnet20", **wrong)
-
-
-@pytest.mark.usefixtures("users_module")
-def test_features_need_a_linear_layer():
-    model = build_model("users_nets:convolution", num_classes=5)
-    with pytest.raises(ParameterError, match="linear layer"):
-        features_of(model, torch.zeros(1, 3, 2, 2))

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from expertload._names import CALIBRATOR_NAMES, Objective, Positive
+from expertload._names import CALIBRATOR_NAMES, Objective
 from expertload.cli.files import check_output
 from expertload.cli.lab_train import ACCESS
 from expertload.cli.options import AsJson, Report, Rows, numbers_in, takes
 from expertload.cli.screen import console, rows_done, table_of
-from expertload.lab import Resize
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from expertload.lab.runs.finished import FinishedRun
 
 
+ON_LOGITS = [name for name in CALIBRATOR_NAMES if name != "kcal"]
 Views = Annotated[
     str | None,
     typer.Option(
@@ -41,7 +41,7 @@ Views = Annotated[
 def evaluate(
     runs: list[Path],
     calibrator: Annotated[
-        str, typer.Option(metavar="NAME", help=f"The calibrator: {', '.join(CALIBRATOR_NAMES)}.")
+        str, typer.Option(metavar="NAME", help=f"The calibrator: {', '.join(ON_LOGITS)}.")
     ] = "temperature",
     at: str | None = None,
     views: Views = None,
@@ -230,11 +230,7 @@ def predict(
 def ood(
     run: Path,
     against: Annotated[str, typer.Option()],
-    epsilon: Annotated[float, typer.Option(min=0)] = 0.0014,
-    odin_temperature: float = 1000.0,
     objective: Objective = "nll",
-    positive: Positive = "outlier",
-    resize: Resize = "bilinear",
     max_images: Annotated[int | None, typer.Option(min=1)] = None,
     as_json: AsJson = False,
     *,
@@ -252,16 +248,8 @@ def ood(
     against : DATA
         Data sets, separated by commas: cifar100-c:gaussian_noise,svhn. corrupted:fog:3 is the run's
         own test images under a corruption; 'all' instead of 'fog' is the mean over all corruptions.
-    epsilon : SHARE
-        ODIN's step, as a share of black to white.
-    odin_temperature
-        Temperature of ODIN with perturbation.
     objective
         What the temperature of ODIN without perturbation minimises.
-    positive
-        The positive class of AUPR and FPR95.
-    resize
-        How to resize outliers of another size.
     max_images, default all
         Use at most this many test images and outliers.
     """
@@ -270,16 +258,7 @@ def ood(
     from expertload.lab.results.outliers import evaluate_outliers
 
     evaluation = evaluate_outliers(
-        run,
-        names,
-        epsilon=epsilon,
-        odin_temperature=odin_temperature,
-        objective=objective,
-        positive=positive,
-        resize=resize,
-        max_images=max_images,
-        save=True,
-        **access,
+        run, names, objective=objective, max_images=max_images, save=True, **access
     )
     if as_json:
         typer.echo(json.dumps(evaluation.to_dict(), indent=2))

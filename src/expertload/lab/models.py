@@ -28,7 +28,7 @@ SIDE = 7  # side of the map that the hidden layer of the tiny network sees, for 
 
 
 class Classifier(nn.Module):
-    """A network with a linear last layer, which gives access to the features before it.
+    """A network with a linear last layer.
 
     Convolutions are drawn as He et al. do, by the number of outputs.
 
@@ -49,14 +49,9 @@ class Classifier(nn.Module):
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
-    def features(self, images: Tensor) -> Tensor:
-        """Return the input of the last layer, (n, width); KCal calibrates on it."""
-        features: Tensor = self.body(images)
-        return features
-
     def forward(self, images: Tensor) -> Tensor:
         """Return logits, (n, num_classes)."""
-        logits: Tensor = self.head(self.features(images))
+        logits: Tensor = self.head(self.body(images))
         return logits
 
 
@@ -420,37 +415,3 @@ def build_model(name: str, *, num_classes: int, in_channels: int = 3, **options:
             "'module:callable'."
         )
     return call_builder(builder, {**sizes, **options}, name=name, what="model")
-
-
-def features_of(model: nn.Module, images: Tensor) -> Tensor:
-    """Return the input of the last linear layer of a network.
-
-    Parameters
-    ----------
-    model : Module
-        A network of this package, or any whose last linear layer returns the logits.
-    images : Tensor of shape (n, channels, height, width)
-
-    Returns
-    -------
-    Tensor of shape (n, width)
-
-    Examples
-    --------
-    >>> import torch
-    >>> from expertload.lab.models import build_model, features_of
-    >>> features_of(build_model("small-cnn", num_classes=10), torch.zeros(2, 3, 8, 8)).shape
-    torch.Size([2, 64])
-    """
-    if isinstance(model, Classifier):
-        return model.features(images)
-    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    if not linear:
-        raise ParameterError("features_of needs a network with a linear layer. Got none.")
-    seen: list[Tensor] = []
-    handle = linear[-1].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-    try:
-        model(images)
-    finally:
-        handle.remove()
-    return seen[-1]

@@ -191,11 +191,3 @@ def test_members_are_found_when_the_folder_moves_with_them(trained, tmp_path):
     assert moved.load_network(moved.load_data()).passes == 2
     note = json.loads((moved.folder.path / "ensemble.json").read_text())
     assert note["members"][0]["folder"] == "../seed0"
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_features_of_an_ensemble_are_those_of_its_members(trained, tmp_path):
-    made = make_ensemble(trained, out=tmp_path / "ensemble")
-    together = evaluate_runs(trained, calibrator="kcal").ensemble
-    alone = evaluate_runs(made.folder.path, calibrator="kcal").runs["ensemble"]
-    assert alone["test_calibrated"] == pytest.approx(together["test_calibrated"], abs=1e-6)

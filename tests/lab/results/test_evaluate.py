@@ -10,7 +10,7 @@ from scipy.special import softmax
 from tests.lab.synthetic_runs import make_config, train_once, write_run
 
 from expertload import Cases, aucoc_score, load_at_accuracy
-from expertload.calibrators import CALIBRATORS, KCal, TemperatureScaling
+from expertload.calibrators import CALIBRATORS, TemperatureScaling
 from expertload.exceptions import FileFormatError, LabelError, ParameterError
 from expertload.lab.results.evaluate import evaluate_logits, evaluate_probabilities, evaluate_runs
 from expertload.lab.runs.finished import FinishedRun, describe_loss
@@ -118,38 +118,6 @@ def test_every_calibrator_serves_runs_and_ensembles(tmp_path, name):
     assert 0 < evaluation.ensemble["test_calibrated"]["aucoc"] < 1
 
 
-def test_kcal_works_on_the_features_of_the_selected_weights(trained_run):
-    folder = trained_run
-    run = FinishedRun(folder)
-    data = run.load_data()
-    network = run.load_network(data)
-
-    def features(split):
-        pixels = torch.from_numpy(split.images).permute(0, 3, 1, 2).float() / 255
-        mean, std = data.normalisation.mean[0], data.normalisation.std[0]
-        with torch.no_grad():
-            return network.features((pixels - mean) / std).numpy()
-
-    fitted = KCal(n_classes=10).fit(features(data.validation), data.validation.labels)
-    expected = aucoc_score(data.test.labels, fitted.transform(features(data.test)))
-    evaluation = evaluate_runs(folder, calibrator="kcal")
-    assert evaluation.runs["run"]["test_calibrated"]["aucoc"] == pytest.approx(expected, abs=1e-5)
-    with torch.no_grad():
-        logits = network.head(torch.from_numpy(features(data.test))).numpy()
-    np.testing.assert_allclose(logits, run.test[0], atol=1e-4)
-
-
-def test_kcal_of_an_ensemble_takes_the_features_side_by_side(tmp_path, trained_run):
-    # A twin of the trained run that differs in its seed alone: the same features twice.
-    twin = tmp_path / "twin"
-    shutil.copytree(trained_run, twin)
-    RunFolder(twin).write_json("config.json", make_config(seed=1).model_dump(mode="json"))
-    evaluation = evaluate_runs([trained_run, twin], calibrator="kcal")
-    alone = evaluation.runs["run"]["test_calibrated"]["aucoc"]
-    # Doubling features stretches all distances alike, and the bandwidth with them.
-    assert evaluation.ensemble["test_calibrated"]["aucoc"] == pytest.approx(alone, abs=0.01)
-
-
 def test_a_double_precision_run_stays_double(tmp_path, trained_run):
     run = FinishedRun(trained_run)
     data = run.load_data()
@@ -239,10 +207,10 @@ def test_kcal_on_logits_alone_is_refused(tmp_path):
         evaluate_logits(*both, [0.9], calibrator="kcal")
 
 
-def test_kcal_needs_the_data_of_the_training(tmp_path):
+def test_a_network_needs_the_data_of_the_training(tmp_path):
     # Its logits were drawn, not computed, and so were its labels.
     with pytest.raises(FileFormatError, match="differ from those of the run"):
-        evaluate_runs(write_run(tmp_path, make_config()), calibrator="kcal")
+        FinishedRun(write_run(tmp_path, make_config())).load_data_and_network()
 
 
 def test_weights_of_another_network_are_refused(tmp_path, trained_run):
@@ -250,4 +218,4 @@ def test_weights_of_another_network_are_refused(tmp_path, trained_run):
     other = make_config(model={"options": {"width": 8}}).model_dump(mode="json")
     RunFolder(tmp_path / "run").write_json("config.json", other)
     with pytest.raises(FileFormatError, match="does not fit the network 'small-cnn'"):
-        evaluate_runs(tmp_path / "run", calibrator="kcal")
+        FinishedRun(tmp_path / "run").load_data_and_network()

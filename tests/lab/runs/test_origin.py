@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from expertload.cli.app import app
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.models import build_model
+from expertload.lab.results.ensembles import with_views
 from expertload.lab.results.evaluate import evaluate_runs
 from expertload.lab.results.outliers import evaluate_outliers
 from expertload.lab.runs.finished import FinishedRun
@@ -153,7 +154,7 @@ def refused(call, *arguments, **options):
 
 def test_a_found_folder_runs_nothing(trap):
     path, mark = trap
-    refused(evaluate_runs, path, calibrator="kcal")
+    refused(with_views, path)
     refused(evaluate_outliers, path, ["digits-clean"])
     refused(FinishedRun(path).load_network, load_run_data(FinishedRun(path).config.data))
     refused(Worker(), str(path))
@@ -169,7 +170,7 @@ def test_a_found_folder_runs_nothing(trap):
     [
         ["train"],
         ["ood", "--against", "digits-clean"],
-        ["evaluate", "--calibrator", "kcal"],
+        ["evaluate", "--views", "auto"],
     ],
     ids=lambda words: words[0],
 )

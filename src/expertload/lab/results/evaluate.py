@@ -23,7 +23,6 @@ from expertload._typing import FloatArray, IntArray
 from expertload.calibrators import TemperatureScaling, make_calibrator
 from expertload.evaluation import Evaluation, evaluate
 from expertload.exceptions import InsufficientDataError, ParameterError
-from expertload.lab.data import Split
 from expertload.lab.results.measures import (
     MEASURE_NAMES,
     Measure,
@@ -42,7 +41,6 @@ from expertload.lab.runs.finished import (
 from expertload.significance import aucoc_interval
 
 Labelled = tuple[FloatArray, IntArray]
-Pair = tuple[FloatArray, FloatArray]  # for validation and test
 Results = dict[str, Any]
 NOTE = (
     "The cases are the test split. It was not used for training, and the checkpoint was chosen on "
@@ -89,13 +87,11 @@ def evaluate_runs(
     folders : path, FinishedRun, or sequence of these
         Folders of finished runs. Runs of different data are refused.
     calibrator : str, default="temperature"
-        Any of `expertload.calibrators` by name. ``"kcal"`` works on features, which are computed
-        again from the selected weights; an ensemble has those of its members side by side.
+        Any of `expertload.calibrators` by name, except ``"kcal"``, which works on features.
     target_accuracies : sequence of float, optional
         The accuracies at which to report the expert load; by default those of the runs' settings.
     **access
-        Options of `FinishedRun`, such as `data_dir` and `device`; only ``"kcal"`` needs data and
-        networks.
+        Options of `FinishedRun`.
 
     Returns
     -------
@@ -125,18 +121,14 @@ def evaluate_runs(
     """
     runs = read_runs(folders, **access)
     targets = targets_of(runs, target_accuracies)
-    features = [_features(run) if calibrator == "kcal" else None for run in runs]
     each = {
-        name: evaluate_logits(
-            run.validation, run.test, targets, calibrator=calibrator, features=own
-        )
-        for name, run, own in zip(names_of(runs), runs, features, strict=True)
+        name: evaluate_logits(run.validation, run.test, targets, calibrator=calibrator)
+        for name, run in zip(names_of(runs), runs, strict=True)
     }
     ensemble = None
     if len(runs) > 1:
         means = mean_logits(runs, "validation"), mean_logits(runs, "test")
-        together = _side_by_side([own for own in features if own is not None])
-        ensemble = evaluate_logits(*means, targets, calibrator=calibrator, features=together)
+        ensemble = evaluate_logits(*means, targets, calibrator=calibrator)
     return RunEvaluation(
         data=runs[0].config.data.name, calibrator=calibrator, runs=each, ensemble=ensemble
     )
@@ -148,7 +140,6 @@ def evaluate_logits(
     target_accuracies: Sequence[float],
     *,
     calibrator: str = "temperature",
-    features: Pair | None = None,
 ) -> Results:
     """Evaluate test logits before and after calibration on validation logits.
 
@@ -159,9 +150,7 @@ def evaluate_logits(
     target_accuracies : sequence of float
         The accuracies at which to read the expert load.
     calibrator : str, default="temperature"
-        Any of `expertload.calibrators` by name.
-    features : (validation, test), optional
-        The input of the last layer for each split; only for ``"kcal"``.
+        Any of `expertload.calibrators` by name, except ``"kcal"``.
 
     Returns
     -------
@@ -177,20 +166,18 @@ def evaluate_logits(
     >>> print(f"{results['test']['ece']:.2f} {results['test_calibrated']['ece']:.2f}")
     0.23 0.00
     """
-    if calibrator == "kcal" and features is None:
+    if calibrator == "kcal":
         raise ParameterError(
-            "The calibrator 'kcal' works on features, not on logits. Hint: pass features=..., or "
-            "call evaluate_runs, which computes them from the run's weights."
+            "The calibrator 'kcal' works on features, and runs keep logits. Hint: fit "
+            "expertload.calibrators.KCal to the features of your network."
         )
     (logits, labels), (test_logits, test_labels) = validation, test
     places = np.arange(logits.shape[1])
-    options: dict[str, Any] = {"n_classes": len(places)} if calibrator == "kcal" else {}
-    known, new = features or (logits, test_logits)
-    fitted = make_calibrator(calibrator, **options).fit(known, labels, labels=places)
+    fitted = make_calibrator(calibrator).fit(logits, labels, labels=places)
     splits = {
         "validation": (labels, probabilities_of(logits)),
         "test": (test_labels, probabilities_of(test_logits)),
-        "test_calibrated": (test_labels, fitted.transform(new)),
+        "test_calibrated": (test_labels, fitted.transform(test_logits)),
     }
     numbers = {
         name: evaluate_probabilities(*own, target_accuracies) for name, own in splits.items()
@@ -246,31 +233,6 @@ def evaluate_probabilities(
 
 
 # ------------------------------------------------------------------ parts
-
-
-def _side_by_side(parts: Sequence[Pair]) -> Pair | None:
-    if not parts:
-        return None
-    return np.hstack([part[0] for part in parts]), np.hstack([part[1] for part in parts])
-
-
-def _features(run: FinishedRun) -> Pair:
-    """Return the input of the last layer for both splits; for an ensemble, of all members."""
-    together = _side_by_side([_features(member) for member in run.member_runs()])
-    if together is not None:
-        return together
-    # Imported here, because only this calibrator needs torch.
-    from expertload.lab.models import features_of
-    from expertload.lab.runs.network import apply_network
-
-    data, network = run.load_data_and_network()
-
-    def features(split: Split) -> FloatArray:
-        return apply_network(
-            network, split, data.normalisation, lambda images: features_of(network, images)
-        )
-
-    return features(data.validation), features(data.test)
 
 
 def targets_of(runs: Sequence[FinishedRun], given: Sequence[float] | None) -> list[float]:

@@ -3,9 +3,7 @@
 If a loss was trained with several options, the table shows those with the best mean validation
 AUCOC over seeds. The test split is not used for this choice.
 
-A table is laid out once, as a grid of marked cells, and written as Markdown for people, LaTeX for
-papers or CSV for programs. Each format only defines how a cell is made bold or underlined, and how
-cells become lines.
+A table is written as Markdown for people, or as CSV for programs.
 """
 
 from __future__ import annotations
@@ -13,8 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Literal, get_args
@@ -113,7 +110,7 @@ def make_table(
         Every combination of data, network and settings makes a separate table.
     kind : {"performance", "calibration", "ood"}, default="performance"
         AUCOC, accuracy and loads; calibration errors after calibration; or outliers.
-    format : {"markdown", "latex", "csv"}, default="markdown"
+    format : {"markdown", "csv"}, default="markdown"
     losses : sequence of str, optional
         The rows, in order; by default all losses with runs or a published figure.
     outlier_number : {"auroc", "aupr", "fpr95"}, default="auroc"
@@ -323,13 +320,10 @@ def write_tables(
     check_option(format, get_args(TableFormat), "format")
     if format == "csv":
         return _csv(tables)
-    write = _markdown if format == "markdown" else _latex
-    return "\n".join(write(table) for table in tables)
+    return "\n".join(map(_markdown, tables))
 
 
-def _grid(
-    table: Table, style: Callable[[str, Mark], str], arrows: tuple[str, str], plus_minus: str
-) -> list[list[str]]:
+def _grid(table: Table) -> list[list[str]]:
     """Return the words of a table, the headings first; published figures follow their column."""
     columns = [
         ["loss", *(line.label for line in table.lines)],
@@ -337,64 +331,32 @@ def _grid(
     ]
     for position, column in enumerate(table.columns):
         number, cells = column.number, [line.cells[position] for line in table.lines]
-        figures = [_figure(cell, number.decimals, plus_minus) for cell in cells]
-        heading = f"{column.heading} {arrows[not number.higher_is_better]}"
-        columns.append([heading, *map(style, figures, marks_of(table, position))])
+        figures = [_figure(cell, number.decimals) for cell in cells]
+        heading = f"{column.heading} {'↑' if number.higher_is_better else '↓'}"
+        columns.append([heading, *map(_marked, figures, marks_of(table, position))])
         if any(cell.published is not None for cell in cells):
             printed = [Cell(cell.published, None, None) for cell in cells]
-            columns.append(["published", *(_figure(c, number.decimals, "") for c in printed)])
+            columns.append(["published", *(_figure(c, number.decimals) for c in printed)])
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _figure(cell: Cell, decimals: int, plus_minus: str) -> str:
+def _figure(cell: Cell, decimals: int) -> str:
     if cell.mean is None:
         return DASH
-    spread = "" if cell.spread is None else f" {plus_minus} {cell.spread:.{decimals}f}"
+    spread = "" if cell.spread is None else f" ± {cell.spread:.{decimals}f}"
     return f"{cell.mean:.{decimals}f}{spread}"
 
 
-def _caption(table: Table) -> str:
-    note = f"; published figures with {table.source}" if table.source else ""
-    return f"{table.caption} (%){note}"
+def _marked(figure: str, mark: Mark) -> str:
+    return {"best": f"**{figure}**", "second": f"<u>{figure}</u>"}.get(mark, figure)
 
 
 def _markdown(table: Table) -> str:
-    def style(text: str, mark: Mark) -> str:
-        return {"best": f"**{text}**", "second": f"<u>{text}</u>"}.get(mark, text)
-
-    headings, *body = _grid(table, style, ("↑", "↓"), "±")
+    headings, *body = _grid(table)
     grid = [headings, ["---", *["---:"] * (len(headings) - 1)], *body]
     lines = ["| " + " | ".join(word.replace("|", "\\|") for word in words) + " |" for words in grid]
-    return "\n".join([f"**{_caption(table)}**", "", *lines, ""])
-
-
-def _latex(table: Table) -> str:
-    def style(text: str, mark: Mark) -> str:
-        command = {"best": r"\textbf", "second": r"\underline"}.get(mark)
-        return f"{command}{{{text}}}" if command else text
-
-    headings, *grid = _grid(table, style, (r"$\uparrow$", r"$\downarrow$"), r"$\pm$")
-    body = [" & ".join([_escape(label), *others]) + r" \\" for label, *others in grid]
-    lines = [
-        r"\begin{table}",
-        rf"\caption{{{_escape(_caption(table))}}}",
-        rf"\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}",
-        r"\hline",
-        " & ".join(heading.replace("%", r"\%") for heading in headings) + r" \\",
-        r"\hline",
-        *body,
-        r"\hline",
-        r"\end{tabular}",
-        r"\end{table}",
-        "",
-    ]
-    return "\n".join(lines).replace(DASH, "--")
-
-
-def _escape(text: str) -> str:
-    """Escape the special characters of LaTeX."""
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    return re.sub(r"[\\~^&%$#_{}]", lambda m: special.get(m[0], "\\" + m[0]), text)
+    note = f"; published figures with {table.source}" if table.source else ""
+    return "\n".join([f"**{table.caption} (%){note}**", "", *lines, ""])
 
 
 def _csv(tables: Sequence[Table]) -> str:
