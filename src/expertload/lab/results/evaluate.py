@@ -255,7 +255,6 @@ def evaluate_test_cases(
     folders: Runs,
     *,
     target_accuracies: Sequence[float] | None = None,
-    confidence_level: float = 0.95,
 ) -> dict[str, Evaluation]:
     """Evaluate runs on their test cases, as `expertload evaluate` does; returns them by name.
 
@@ -266,8 +265,6 @@ def evaluate_test_cases(
         entry, ``"ensemble"``, predicts the mean of their probabilities.
     target_accuracies : sequence of float, optional
         By default those of the runs' settings. An operating point is certified for the first.
-    confidence_level : float, default=0.95
-        The confidence level of the intervals and of the guarantee.
 
     Returns
     -------
@@ -300,9 +297,11 @@ def evaluate_test_cases(
     models = dict(zip(names_of(runs), (run.test_proba for run in runs), strict=True))
     if len(runs) > 1:
         models["ensemble"] = np.mean(list(models.values()), axis=0)
-    options: dict[str, Any] = {"target_accuracy": targets, "confidence_level": confidence_level}
     labels = runs[0].test[1]
-    return {name: evaluate(cases_of(labels, proba), **options) for name, proba in models.items()}
+    return {
+        name: evaluate(cases_of(labels, proba), target_accuracy=targets)
+        for name, proba in models.items()
+    }
 
 
 def write_report(
