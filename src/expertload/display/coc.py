@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.collections import PolyCollection
     from matplotlib.lines import Line2D
 
-    from expertload.operating_point import CertifiedCurve, OperatingPoint
+    from expertload.operating_point import OperatingPoint
 
 SIZE = (6.4, 4.6)
 # More overlapping bands than this are not readable.
@@ -65,8 +65,6 @@ class COCDisplay(_draw.OfPredictions):
         The curve.
     band_ : matplotlib PolyCollection or None
         The band.
-    floor_ : matplotlib Line2D
-        The certified lower bound, once `floor` has drawn it.
     marks_ : list of PointMarks
         The marks drawn by `mark`: ``dot``, ``guide`` and ``label`` of each operating point, and
         ``certified``, the certified part of the curve, or None.
@@ -265,44 +263,6 @@ class COCDisplay(_draw.OfPredictions):
             _draw.add_legend(self.ax_, self._legend_title())
         marks = _curve.mark_operating_point(self.ax_, point, colour, label)
         self.marks_.append(marks._replace(certified=certified))
-        return self
-
-    def floor(self, curve: CertifiedCurve) -> Self:
-        """Draw a certified lower bound, drawing the curve first if it is not drawn yet.
-
-        Parameters
-        ----------
-        curve : CertifiedCurve
-            As `expertload.operating_point.certified_curve` returns it. Unlike the band, which is
-            pointwise, it holds at all thresholds at once.
-
-        Returns
-        -------
-        COCDisplay
-            This display; the line is ``floor_``.
-
-        Examples
-        --------
-        >>> from expertload.display import COCDisplay
-        >>> from expertload import Cases
-        >>> from expertload.operating_point import certified_curve
-        >>> cases = Cases.from_correctness([1] * 200, range(200))
-        >>> COCDisplay.from_cases(cases).floor(certified_curve(cases)).floor_.get_label()
-        'certified at all thresholds at once (95 %)'
-        """
-        if not hasattr(self, "ax_"):
-            self.plot()
-        load, _, lower, _ = _curve.along_curve(
-            curve.expert_load, curve.accuracy, curve.lower, curve.lower
-        )
-        (self.floor_,) = self.ax_.plot(
-            load,
-            lower,
-            color=self.line_.get_color(),
-            linestyle=":",
-            label=f"certified at all thresholds at once ({promised(curve.confidence_level)})",
-        )
-        _draw.add_legend(self.ax_, self._legend_title())
         return self
 
     def _legend_entry(self, name: str | None) -> str:
