@@ -12,7 +12,7 @@ from rich.text import Text
 from expertload.cli.lab_train import ACCESS, TRAINING
 from expertload.cli.options import takes
 from expertload.cli.screen import console, neutral, table_of
-from expertload.lab import OutlierNumber, TableFormat, TableKind
+from expertload.lab import TableFormat, TableKind
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,7 +36,6 @@ def table(
     kind: TableKind = "performance",
     format: TableFormat = "markdown",  # noqa: A002 - the usual name
     losses: str | None = None,
-    number: OutlierNumber = "auroc",
     ensembles: bool = False,
     as_published: bool = False,
     save_rows: Path | None = None,
@@ -54,8 +53,6 @@ def table(
         The format of the table.
     losses : NAMES, default all there are
         Losses to show, separated by commas.
-    number
-        The number to show, with --kind ood.
     ensembles
         Also show the mean probability over the seeds of each loss.
     as_published
@@ -76,7 +73,6 @@ def table(
         kind=kind,
         format=format,
         losses=None if losses is None else [name.strip() for name in losses.split(",")],
-        outlier_number=number,
     )
     if save_rows is not None:
         write_rows(save_rows, rows)

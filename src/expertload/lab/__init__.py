@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from expertload.lab.training.loop import train as train
 
 # Words that a command and the function behind it both take; here, so that help needs no torch.
-OutlierNumber = Literal["auroc", "aupr", "fpr95"]
 TableFormat = Literal["markdown", "csv"]
 TableKind = Literal["performance", "calibration", "ood"]
 

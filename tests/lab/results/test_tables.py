@@ -28,7 +28,6 @@ from expertload.lab.results.rows import (
 from expertload.lab.results.tables import (
     DASH,
     Cell,
-    Column,
     Line,
     Table,
     build_tables,
@@ -120,7 +119,7 @@ def test_one_candidate_needs_no_validation():
 
 def table_of(metric, values):
     lines = tuple(Line(str(i), 1, (Cell(v, None, None),)) for i, v in enumerate(values))
-    return Table("", (Column(metric, find_measure(metric), metric),), lines, None)
+    return Table("", (find_measure(metric),), lines, None)
 
 
 @pytest.mark.parametrize(
@@ -237,8 +236,6 @@ def test_outliers_have_a_table_for_each_kind():
     assert table[1][2:] == ["<u>80.00</u>", f"{published['ce']['msp']:.2f}", "**85.00**"]
     assert table[2][2:] == ["**90.00**", f"{published['ce+aucoc']['msp']:.2f}", DASH]
     assert fashion.source is None
-    (errors,) = build_tables(rows, kind="ood", losses=["ce"], outlier_number="fpr95")
-    assert grid(write_tables([errors])) == [["loss", "seeds", "MSP ↓"], ["ce", "1", "**30.00**"]]
 
 
 def test_nothing_to_show_is_no_table():
@@ -301,7 +298,6 @@ def test_csv_holds_unrounded_figures():
     [
         ({"kind": "everything"}, "'kind' must be one of 'performance'"),
         ({"format": "html"}, "must be one of 'markdown', 'csv'"),
-        ({"outlier_number": "f1"}, "must be one of 'auroc', 'aupr', 'fpr95'"),
     ],
 )
 def test_unknown_options_are_refused_in_words(options, message):
