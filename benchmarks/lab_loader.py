@@ -36,7 +36,7 @@ def make_loader(augmentation: Augmentation) -> BatchLoader:
     return BatchLoader(
         Split(images, rng.integers(0, 100, size=10_000)),
         batch_size=BATCH_SIZE,
-        normalisation=Normalisation.symmetric(3),
+        normalisation=Normalisation((0.5,) * 3, (0.5,) * 3),
         augmentation=augmentation,
         shuffle=True,
         drop_last=True,

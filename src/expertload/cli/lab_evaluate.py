@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,7 +85,7 @@ def evaluate(
             console(stderr=as_json).print(f"{run.name}: {run.choice}", soft_wrap=True)
     evaluation = evaluate_runs(models, calibrator=calibrator, target_accuracies=targets, **access)
     if as_json:
-        typer.echo(json.dumps(evaluation.to_dict(), indent=2))
+        typer.echo(json.dumps(asdict(evaluation), indent=2))
     else:
         console().print(_table(evaluation))
     if out is not None or save_policy is not None:
@@ -261,7 +262,7 @@ def ood(
         run, names, objective=objective, max_images=max_images, save=True, **access
     )
     if as_json:
-        typer.echo(json.dumps(evaluation.to_dict(), indent=2))
+        typer.echo(json.dumps(asdict(evaluation), indent=2))
     else:
         _show(evaluation)
 

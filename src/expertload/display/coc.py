@@ -20,7 +20,7 @@ from expertload._check import (
 from expertload._format import percent, promised
 from expertload._typing import ArrayLike, FloatArray
 from expertload.cases import Cases, check_are_cases
-from expertload.display import _curve, _draw
+from expertload.display import _draw
 from expertload.exceptions import ParameterError, ShapeError
 from expertload.significance import COCBand, Interval, aucoc_interval, coc_band
 from expertload.team import Combiner, TeamCurve, team_curve
@@ -101,7 +101,7 @@ class COCDisplay(_draw.OfPredictions):
     ) -> None:
         self.expert_load: FloatArray = as_floats(expert_load, "expert_load")
         self.accuracy: FloatArray = as_floats(accuracy, "accuracy")
-        _curve.check_curve_points(self.expert_load, self.accuracy)
+        _draw.check_curve_points(self.expert_load, self.accuracy)
         self.aucoc = aucoc
         self.band = band
         self.name = name
@@ -214,16 +214,16 @@ class COCDisplay(_draw.OfPredictions):
             This display.
         """
         self._draw_on(_draw.one_axes(ax, figsize=SIZE))
-        style = {**_curve.next_style(self.ax_), **(line_options or {})}
-        _curve.zoom(self.ax_, self.expert_load, self.accuracy, self.band if band else None)
-        self.line_ = _curve.draw_line(
+        style = {**_draw.next_style(self.ax_), **(line_options or {})}
+        _draw.zoom(self.ax_, self.expert_load, self.accuracy, self.band if band else None)
+        self.line_ = _draw.draw_line(
             self.ax_, self.expert_load, self.accuracy, label=self._legend_entry(name), **style
         )
         self.band_ = (
-            _curve.draw_band(self.ax_, self.accuracy, self.band, self.line_) if band else None
+            _draw.draw_band(self.ax_, self.accuracy, self.band, self.line_) if band else None
         )
-        _curve.finish(self.ax_, self._legend_title())
-        self.marks_: list[_curve.PointMarks] = []
+        _draw.finish(self.ax_, self._legend_title())
+        self.marks_: list[_draw.PointMarks] = []
         for point in operating_points:
             self.mark(point)
         return self
@@ -258,10 +258,10 @@ class COCDisplay(_draw.OfPredictions):
         if not hasattr(self, "ax_"):
             self.plot()
         colour = self.line_.get_color()
-        certified = _curve.draw_certified(self.ax_, point)
+        certified = _draw.draw_certified(self.ax_, point)
         if certified is not None:
             _draw.add_legend(self.ax_, self._legend_title())
-        marks = _curve.mark_operating_point(self.ax_, point, colour, label)
+        marks = _draw.mark_operating_point(self.ax_, point, colour, label)
         self.marks_.append(marks._replace(certified=certified))
         return self
 
@@ -494,7 +494,7 @@ class COCFoldsDisplay(_draw.Drawn):
         self.name = name
         areas = [getattr(fold.aucoc, "estimate", fold.aucoc) for fold in self.folds]
         self.aucoc: FloatArray = np.array(areas, dtype=np.float64)  # NaN where there is none
-        self.expert_load, self.accuracy, self.spread = _curve.mean_curve(
+        self.expert_load, self.accuracy, self.spread = _draw.mean_curve(
             [(fold.expert_load, fold.accuracy) for fold in self.folds]
         )
 
@@ -557,34 +557,34 @@ class COCFoldsDisplay(_draw.Drawn):
             This display.
         """
         self._draw_on(_draw.one_axes(ax, figsize=SIZE))
-        style = _curve.next_style(self.ax_)
+        style = _draw.next_style(self.ax_)
         for fold in self.folds:
-            _curve.zoom(self.ax_, fold.expert_load, fold.accuracy, None)
+            _draw.zoom(self.ax_, fold.expert_load, fold.accuracy, None)
         self.fold_lines_: list[Line2D] = []
         for fold in self.folds:
-            points = _curve.along_curve(fold.expert_load, fold.accuracy)
+            points = _draw.along_curve(fold.expert_load, fold.accuracy)
             lines = self.ax_.plot(
-                *points, gid=_curve.FOLD, color=style["color"], linewidth=0.9, alpha=0.35
+                *points, gid=_draw.FOLD, color=style["color"], linewidth=0.9, alpha=0.35
             )
             self.fold_lines_ += lines
         self._draw_mean(style)
         _draw.name_line(self.line_, self._legend_entry(name))
-        _curve.finish(self.ax_, None)
+        _draw.finish(self.ax_, None)
         return self
 
     def _draw_mean(self, style: dict[str, Any]) -> None:
         """Draw the mean, whose points are close enough for straight lines, and its spread."""
-        keep = _curve.visible(self.expert_load, self.accuracy)
+        keep = _draw.visible(self.expert_load, self.accuracy)
         x, y, spread = (each[keep] for each in (self.expert_load, self.accuracy, self.spread))
-        (self.line_,) = self.ax_.plot(x, y, gid=_curve.CURVE, **style)
+        (self.line_,) = self.ax_.plot(x, y, gid=_draw.CURVE, **style)
         self.band_: PolyCollection | None = None
         if len(self.folds) > 1:
             low, high = (y - spread).clip(0, 1), (y + spread).clip(0, 1)
             colour = self.line_.get_color()
             self.band_ = self.ax_.fill_between(
-                x, low, high, color=colour, linewidth=0, gid=_curve.BAND
+                x, low, high, color=colour, linewidth=0, gid=_draw.BAND
             )
-            self.band_.set_alpha(_curve.ALPHA_AMONG_OTHERS)
+            self.band_.set_alpha(_draw.ALPHA_AMONG_OTHERS)
 
     def _legend_entry(self, name: str | None) -> str:
         text = f"AUCOC {self.aucoc.mean():.3f}"
@@ -707,7 +707,7 @@ class TeamDisplay(_draw.Drawn):
         return self
 
     def _line(self, curve: TeamCurve, name: str, colour: str) -> Line2D:
-        rows = _curve.visible(curve.expert_load, curve.accuracy)
+        rows = _draw.visible(curve.expert_load, curve.accuracy)
         (line,) = self.ax_.plot(
             curve.expert_load[rows], curve.accuracy[rows], color=colour, linewidth=1.8
         )

@@ -12,7 +12,7 @@ from expertload._names import Positive
 from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases
 from expertload.display import _draw
-from expertload.display._curve import PointMarks, draw_marks, visible
+from expertload.display._draw import PointMarks, draw_marks, visible
 from expertload.metrics.outliers import check_outlier_cases, opposite, outlier_auroc_score
 from expertload.tally import COMPARISON_SLACK
 

@@ -87,17 +87,13 @@ class Normalisation:
     Examples
     --------
     >>> from expertload.lab.data import Normalisation
-    >>> Normalisation.symmetric(1)  # zero to one becomes minus one to one
+    >>> import numpy as np
+    >>> Normalisation.measured(np.array([0, 255], np.uint8).reshape(2, 1, 1, 1))
     Normalisation(mean=(0.5,), std=(0.5,))
     """
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
-
-    @classmethod
-    def symmetric(cls, channels: int) -> Normalisation:
-        """Map the bytes to [-1, 1], independent of the images."""
-        return cls((0.5,) * channels, (0.5,) * channels)
 
     @classmethod
     def measured(cls, images: ImageArray) -> Normalisation:

@@ -11,7 +11,7 @@ guarantee.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +67,6 @@ class RunEvaluation:
     calibrator: str
     runs: dict[str, Results]
     ensemble: Results | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain lists and numbers."""
-        return asdict(self)
 
 
 def evaluate_runs(

@@ -78,10 +78,6 @@ class OutlierEvaluation:
     conversions: dict[str, str]
     settings: dict[str, Any]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain lists and numbers."""
-        return asdict(self)
-
 
 def evaluate_outliers(
     folder: str | Path,
@@ -308,7 +304,7 @@ def mean_numbers(parts: Sequence[Numbers]) -> Numbers:
 
 def _save(run: FinishedRun, evaluation: OutlierEvaluation) -> None:
     """Add results to the folder; results with other settings are kept separately."""
-    new = evaluation.to_dict()
+    new = asdict(evaluation)
     kept = []
     for old in read_outliers(run.folder):
         if old.get("settings") == new["settings"]:
