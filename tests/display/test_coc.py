@@ -9,8 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from expertload import Cases, coc_curve, operating_point
 from expertload.display import COCComparisonDisplay, COCDisplay, ReliabilityDisplay
-from expertload.display._curve import ALPHA_ALONE, ALPHA_AMONG_OTHERS
-from expertload.display._draw import PALETTE
+from expertload.display._draw import ALPHA_ALONE, ALPHA_AMONG_OTHERS, PALETTE
 from expertload.exceptions import (
     EmptyInputError,
     ParameterError,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from matplotlib import pyplot
 
 from expertload.display import EvidenceDisplay
-from expertload.exceptions import ShapeError
 from expertload.monitoring import AccuracyMonitor
 
 
@@ -43,8 +41,3 @@ def test_one_axes_shows_the_evidence_alone():
 def test_evidence_far_beyond_the_alarm_does_not_flatten_the_rest():
     drawn = EvidenceDisplay.from_monitor(monitor(0.2, n=2000))
     assert drawn.ax_.get_ylim()[1] <= 20 * 100 * 5
-
-
-def test_lengths_must_agree():
-    with pytest.raises(ShapeError):
-        EvidenceDisplay(evidence=[1, 2], lower_bound=[0.5], target_accuracy=0.9)

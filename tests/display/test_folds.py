@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_score, cross_validate
 
 from expertload import Cases, accuracy_at_load
 from expertload.display import COCComparisonDisplay, COCDisplay
-from expertload.display._curve import mean_curve
+from expertload.display._draw import mean_curve
 from expertload.exceptions import ParameterError, ShapeError
 from expertload.sklearn import aucoc_scorer
 

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from expertload import Cases
 from expertload.display import ReliabilityDisplay
-from expertload.exceptions import ParameterError, ProbabilityError, ShapeError
+from expertload.exceptions import ParameterError, ProbabilityError
 from expertload.metrics import (
     expected_calibration_error,
     kolmogorov_smirnov_error,
@@ -99,14 +99,6 @@ def test_from_estimator_with_string_classes():
     assert ReliabilityDisplay.from_estimator(estimator, X, y, name="iris").name == "iris"
 
 
-def test_points_alone_need_no_histogram_and_no_errors():
-    curve = reliability_curve(Cases.from_correctness([0, 1, 1], [0.2, 0.6, 0.9]), n_bins=3)
-    display = ReliabilityDisplay(**curve._asdict()).plot()
-    assert display.histogram_ax_ is None
-    assert display.ax_.get_legend() is None
-    assert display.plot(name="toy").line_.get_label() == "toy"
-
-
 def test_a_perfect_model():
     display = ReliabilityDisplay.from_cases(Cases.from_correctness([1, 1, 1], [1, 1, 1]))
     ece = expected_calibration_error(Cases.from_correctness([1, 1, 1], [1, 1, 1]))
@@ -116,7 +108,3 @@ def test_a_perfect_model():
 def test_bad_input_is_refused_in_words():
     with pytest.raises(ProbabilityError, match="confidence"):
         ReliabilityDisplay.from_cases(Cases.from_correctness([1, 0], [0.5, 97]))
-    with pytest.raises(ShapeError, match="one row per case"):
-        ReliabilityDisplay(confidence=[0.1, 0.2], accuracy=[0.1], share=[0.5, 0.5])
-    with pytest.raises(ShapeError, match="one row per case"):
-        ReliabilityDisplay(confidence=[0.1, 0.2], accuracy=[0.1, 0.2], share=[1])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from expertload import Cases, aucoc_score, coc_curve
-from expertload.display._curve import COLUMNS, STEP, along_curve, visible
+from expertload.display._draw import COLUMNS, STEP, along_curve, visible
 from expertload.significance import coc_band
 
 CASES = st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=1, max_size=40)

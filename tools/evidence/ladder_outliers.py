@@ -133,7 +133,7 @@ def step_scorers(ladder: Climb, data: Dataset) -> dict[str, list[OutlierScorer]]
             networks = [Ensemble(_asked(run, ask, data) for run in step.runs)]
         names = SCORES[:1] if made_by in ("views", "networks") else SCORES
         found[step.name] = [
-            OutlierScorer(network, data.normalisation, _settings(model, ladder), names=names)
+            OutlierScorer(network, data.normalisation, _temperature(model, ladder), names=names)
             for network, model in zip(networks, step.models, strict=True)
         ]
     return found
@@ -147,9 +147,9 @@ def _asked(run: FinishedRun, step: str, data: Dataset) -> nn.Module:
     return ViewEnsemble(network, chosen_views(run).choice.views) if step == "views" else network
 
 
-def _settings(model: Answers, ladder: Climb) -> dict[str, float]:
-    """Return the temperature fitted on validation data, and ODIN's epsilon as in the paper."""
+def _temperature(model: Answers, ladder: Climb) -> float:
+    """Return the temperature fitted on validation data."""
     log_proba = np.log(np.maximum(model.validation, np.finfo(float).tiny))
     places: IntArray = np.arange(log_proba.shape[1])
     scaling = TemperatureScaling().fit(log_proba, ladder.validation_labels, labels=places)
-    return {"temperature": scaling.temperature_, "epsilon": 0.0}
+    return scaling.temperature_

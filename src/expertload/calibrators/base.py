@@ -85,9 +85,6 @@ class FittedOnLogits(ABC):
         """Return what is wrong with restored attributes, besides shapes; None if nothing is."""
         return None
 
-    def _check_writable(self) -> None:  # noqa: B027 - most methods have nothing to check
-        """Raise if an option cannot be written to a file."""
-
     # ----------------------------------------------------------------------- what a user calls
 
     def fit(
@@ -171,7 +168,6 @@ class FittedOnLogits(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Return a fitted calibrator as plain lists and numbers."""
         check_fitted(self.is_fitted)
-        self._check_writable()
         return self._describe()
 
     def _describe(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ G_ij = (Q_ij - P_ij) / 2 times i's share, and that by z follows from S, a matrix
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +36,6 @@ from expertload._check import (
     check_count,
     check_option,
     check_positive,
-    check_same_length,
     insufficient,
 )
 from expertload._label_arrays import count_classes
@@ -49,12 +48,11 @@ from expertload.calibrators.base import (
     normalise_rows,
     one_hot,
 )
-from expertload.exceptions import ParameterError
 
 # ------------------------------------------------------------------ kcal
 
 
-Projection = Callable[[FloatArray], ArrayLike] | ArrayLike | str | None
+Projection = ArrayLike | str | None
 # Features of real models are smaller; beyond this, squares would overflow.
 FARTHEST = 1e100
 
@@ -75,11 +73,10 @@ class KCal(Calibrator):
         The kernel's standard deviation in the (projected) feature space, or ``"loo"``: the one
         under which leaving each calibration case out, the others give its class the highest mean
         log-probability. Cases that are the only one of their class are not asked.
-    projection : None, "pca", "learned", matrix or callable, default=None
+    projection : None, "pca", "learned" or matrix, default=None
         ``None``; ``"pca"``; ``"learned"``, a linear map under which neighbours share labels,
-        found by maximising what ``"loo"`` measures over at most 2000 of the cases; a matrix with
-        a row per feature, which multiplies features from the right; or a function from features to
-        features, which cannot be saved to a file.
+        found by maximising what ``"loo"`` measures over at most 2000 of the cases; or a matrix
+        with a row per feature, which multiplies features from the right.
     n_components : int, default=16
         Components that ``"pca"`` and ``"learned"`` keep, or fewer where there are fewer.
     prior : {"calibration", "uniform"}, default="calibration"
@@ -94,7 +91,7 @@ class KCal(Calibrator):
     bandwidth_ : float
         The bandwidth in use.
     centre_, axes_ : ndarray of shape (n_features,) and (n_features, n_components)
-        Features become ``(features - centre_) @ axes_`` (after a projection function).
+        Features become ``(features - centre_) @ axes_``.
     support_, target_, weight_ : ndarray with one row per calibration case
         The calibration cases after that, their classes and weights.
 
@@ -129,7 +126,7 @@ class KCal(Calibrator):
             check_positive(self.bandwidth, "bandwidth")
         if isinstance(self.projection, str):
             check_option(self.projection, ("pca", "learned"), "projection")
-        elif self.projection is not None and not callable(self.projection):
+        elif self.projection is not None:
             as_floats(self.projection, "projection", ndim=(2,))
         check_count(self.n_components, "n_components")
         check_option(self.prior, ("calibration", "uniform"), "prior")
@@ -139,12 +136,7 @@ class KCal(Calibrator):
     # ----------------------------------------------------------------------- features
 
     def _check_inputs(self, inputs: ArrayLike) -> FloatArray:
-        features = as_floats(inputs, "inputs", ndim=(2,)).astype(np.float64, copy=False)
-        if not callable(self.projection):
-            return features
-        projected = as_floats(self.projection(features), "projection", ndim=(2,))
-        check_same_length(inputs=features, projection=projected)
-        return projected.astype(np.float64, copy=False)
+        return as_floats(inputs, "inputs", ndim=(2,)).astype(np.float64, copy=False)
 
     def _class_columns(self, inputs: ArrayLike) -> None:
         """Columns are features, whose names say nothing about classes."""
@@ -174,7 +166,7 @@ class KCal(Calibrator):
         n_features = features.shape[1]
         share = weight / weight.sum()
         self.centre_: FloatArray = share @ features
-        if self.projection is None or callable(self.projection):
+        if self.projection is None:
             self.axes_: FloatArray = np.eye(n_features)
         elif isinstance(self.projection, str):
             offset = features - self.centre_
@@ -206,13 +198,6 @@ class KCal(Calibrator):
         )
 
     # ----------------------------------------------------------------------- saving and loading
-
-    def _check_writable(self) -> None:
-        if callable(self.projection):
-            raise ParameterError(
-                "A KCal whose 'projection' is a function cannot be written to a file. Hint: pass "
-                "the projection's matrix, or projected features."
-            )
 
     def _problem(self) -> str | None:
         if self.bandwidth_ <= 0:

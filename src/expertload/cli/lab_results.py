@@ -6,18 +6,19 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from expertload._names import CALIBRATOR_NAMES, Objective, Positive
+from expertload._names import CALIBRATOR_NAMES, Objective
 from expertload.cli.files import check_output
 from expertload.cli.lab_train import ACCESS, TRAINING
 from expertload.cli.options import AsJson, Report, Rows, numbers_in, takes
 from expertload.cli.screen import console, neutral, rows_done, table_of
-from expertload.lab import OutlierNumber, Resize, TableFormat, TableKind
+from expertload.lab import TableFormat, TableKind
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,7 +89,7 @@ def evaluate(
             console(stderr=as_json).print(f"{run.name}: {run.choice}", soft_wrap=True)
     evaluation = evaluate_runs(models, calibrator=calibrator, target_accuracies=targets, **access)
     if as_json:
-        typer.echo(json.dumps(evaluation.to_dict(), indent=2))
+        typer.echo(json.dumps(asdict(evaluation), indent=2))
     else:
         console().print(_numbers(evaluation))
     if out is not None or save_policy is not None:
@@ -234,11 +235,7 @@ def predict(
 def ood(
     run: Path,
     against: Annotated[str, typer.Option()],
-    epsilon: Annotated[float, typer.Option(min=0)] = 0.0014,
-    odin_temperature: float = 1000.0,
     objective: Objective = "nll",
-    positive: Positive = "outlier",
-    resize: Resize = "bilinear",
     max_images: Annotated[int | None, typer.Option(min=1)] = None,
     as_json: AsJson = False,
     *,
@@ -256,16 +253,8 @@ def ood(
     against : DATA
         Data sets, separated by commas: cifar100-c:gaussian_noise,svhn. corrupted:fog:3 is the run's
         own test images under a corruption; 'all' instead of 'fog' is the mean over all corruptions.
-    epsilon : SHARE
-        ODIN's step, as a share of black to white.
-    odin_temperature
-        Temperature of ODIN with perturbation.
     objective
         What the temperature of ODIN without perturbation minimises.
-    positive
-        The positive class of AUPR and FPR95.
-    resize
-        How to resize outliers of another size.
     max_images, default all
         Use at most this many test images and outliers.
     """
@@ -274,19 +263,10 @@ def ood(
     from expertload.lab.results.outliers import evaluate_outliers
 
     evaluation = evaluate_outliers(
-        run,
-        names,
-        epsilon=epsilon,
-        odin_temperature=odin_temperature,
-        objective=objective,
-        positive=positive,
-        resize=resize,
-        max_images=max_images,
-        save=True,
-        **access,
+        run, names, objective=objective, max_images=max_images, save=True, **access
     )
     if as_json:
-        typer.echo(json.dumps(evaluation.to_dict(), indent=2))
+        typer.echo(json.dumps(asdict(evaluation), indent=2))
     else:
         _show(evaluation)
 
@@ -313,7 +293,6 @@ def table(
     kind: TableKind = "performance",
     format: TableFormat = "markdown",  # noqa: A002 - the usual name
     losses: str | None = None,
-    number: OutlierNumber = "auroc",
     ensembles: bool = False,
     as_published: bool = False,
     save_rows: Path | None = None,
@@ -331,8 +310,6 @@ def table(
         The format of the table.
     losses : NAMES, default all there are
         Losses to show, separated by commas.
-    number
-        The number to show, with --kind ood.
     ensembles
         Also show the mean probability over the seeds of each loss.
     as_published
@@ -353,7 +330,6 @@ def table(
         kind=kind,
         format=format,
         losses=None if losses is None else [name.strip() for name in losses.split(",")],
-        outlier_number=number,
     )
     if save_rows is not None:
         write_rows(save_rows, rows)

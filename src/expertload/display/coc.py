@@ -1,27 +1,42 @@
-"""Plots the COC curve: accuracy among accepted cases against the share sent to experts."""
+"""Plots COC curves: of one model, of several, of the folds of a cross-validation, of a team."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from expertload._check import as_floats, check_fraction
-from expertload._format import promised
+from expertload._answers import cases_of
+from expertload._check import (
+    as_array,
+    as_floats,
+    check_fraction,
+    check_models,
+    check_option,
+    message,
+    require_extra,
+)
+from expertload._format import percent, promised
 from expertload._typing import ArrayLike, FloatArray
 from expertload.cases import Cases, check_are_cases
-from expertload.display import _curve, _draw
+from expertload.display import _draw
+from expertload.exceptions import ParameterError, ShapeError
 from expertload.significance import COCBand, Interval, aucoc_interval, coc_band
+from expertload.team import Combiner, TeamCurve, team_curve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from matplotlib.axes import Axes
+    from matplotlib.collections import PolyCollection
+    from matplotlib.lines import Line2D
 
-    from expertload.display.several import COCFoldsDisplay
-    from expertload.operating_point import CertifiedCurve, OperatingPoint
+    from expertload.operating_point import OperatingPoint
 
 SIZE = (6.4, 4.6)
+# More overlapping bands than this are not readable.
+MOST_BANDS = 3
 
 
 class COCDisplay(_draw.OfPredictions):
@@ -50,8 +65,6 @@ class COCDisplay(_draw.OfPredictions):
         The curve.
     band_ : matplotlib PolyCollection or None
         The band.
-    floor_ : matplotlib Line2D
-        The certified lower bound, once `floor` has drawn it.
     marks_ : list of PointMarks
         The marks drawn by `mark`: ``dot``, ``guide`` and ``label`` of each operating point, and
         ``certified``, the certified part of the curve, or None.
@@ -88,7 +101,7 @@ class COCDisplay(_draw.OfPredictions):
     ) -> None:
         self.expert_load: FloatArray = as_floats(expert_load, "expert_load")
         self.accuracy: FloatArray = as_floats(accuracy, "accuracy")
-        _curve.check_curve_points(self.expert_load, self.accuracy)
+        _draw.check_curve_points(self.expert_load, self.accuracy)
         self.aucoc = aucoc
         self.band = band
         self.name = name
@@ -168,8 +181,6 @@ class COCDisplay(_draw.OfPredictions):
         COCFoldsDisplay
             The display, drawn.
         """
-        from expertload.display.several import COCFoldsDisplay  # avoids a cycle
-
         return COCFoldsDisplay.from_cv_results(cv_results, X, y, **options)
 
     def plot(
@@ -203,16 +214,16 @@ class COCDisplay(_draw.OfPredictions):
             This display.
         """
         self._draw_on(_draw.one_axes(ax, figsize=SIZE))
-        style = {**_curve.next_style(self.ax_), **(line_options or {})}
-        _curve.zoom(self.ax_, self.expert_load, self.accuracy, self.band if band else None)
-        self.line_ = _curve.draw_line(
+        style = {**_draw.next_style(self.ax_), **(line_options or {})}
+        _draw.zoom(self.ax_, self.expert_load, self.accuracy, self.band if band else None)
+        self.line_ = _draw.draw_line(
             self.ax_, self.expert_load, self.accuracy, label=self._legend_entry(name), **style
         )
         self.band_ = (
-            _curve.draw_band(self.ax_, self.accuracy, self.band, self.line_) if band else None
+            _draw.draw_band(self.ax_, self.accuracy, self.band, self.line_) if band else None
         )
-        _curve.finish(self.ax_, self._legend_title())
-        self.marks_: list[_curve.PointMarks] = []
+        _draw.finish(self.ax_, self._legend_title())
+        self.marks_: list[_draw.PointMarks] = []
         for point in operating_points:
             self.mark(point)
         return self
@@ -247,49 +258,11 @@ class COCDisplay(_draw.OfPredictions):
         if not hasattr(self, "ax_"):
             self.plot()
         colour = self.line_.get_color()
-        certified = _curve.draw_certified(self.ax_, point)
+        certified = _draw.draw_certified(self.ax_, point)
         if certified is not None:
             _draw.add_legend(self.ax_, self._legend_title())
-        marks = _curve.mark_operating_point(self.ax_, point, colour, label)
+        marks = _draw.mark_operating_point(self.ax_, point, colour, label)
         self.marks_.append(marks._replace(certified=certified))
-        return self
-
-    def floor(self, curve: CertifiedCurve) -> Self:
-        """Draw a certified lower bound, drawing the curve first if it is not drawn yet.
-
-        Parameters
-        ----------
-        curve : CertifiedCurve
-            As `expertload.operating_point.certified_curve` returns it. Unlike the band, which is
-            pointwise, it holds at all thresholds at once.
-
-        Returns
-        -------
-        COCDisplay
-            This display; the line is ``floor_``.
-
-        Examples
-        --------
-        >>> from expertload.display import COCDisplay
-        >>> from expertload import Cases
-        >>> from expertload.operating_point import certified_curve
-        >>> cases = Cases.from_correctness([1] * 200, range(200))
-        >>> COCDisplay.from_cases(cases).floor(certified_curve(cases)).floor_.get_label()
-        'certified at all thresholds at once (95 %)'
-        """
-        if not hasattr(self, "ax_"):
-            self.plot()
-        load, _, lower, _ = _curve.along_curve(
-            curve.expert_load, curve.accuracy, curve.lower, curve.lower
-        )
-        (self.floor_,) = self.ax_.plot(
-            load,
-            lower,
-            color=self.line_.get_color(),
-            linestyle=":",
-            label=f"certified at all thresholds at once ({promised(curve.confidence_level)})",
-        )
-        _draw.add_legend(self.ax_, self._legend_title())
         return self
 
     def _legend_entry(self, name: str | None) -> str:
@@ -304,3 +277,440 @@ class COCDisplay(_draw.OfPredictions):
         if isinstance(self.aucoc, Interval):
             return f"With {promised(self.aucoc.confidence_level)} intervals"
         return None
+
+
+# ------------------------------------------------------------------ several curves
+
+
+class COCComparisonDisplay(_draw.Drawn):
+    """The COC curves of several models, drawn together.
+
+    Parameters
+    ----------
+    displays : mapping from str to COCDisplay
+        The curves by the models' names. The class methods make them.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the curves were drawn.
+    displays : dict from str to COCDisplay
+        The single displays, each with its ``line_``, ``band_`` and ``marks_``.
+
+    Examples
+    --------
+    >>> from expertload import Cases
+    >>> from expertload.display import COCComparisonDisplay
+    >>> correct = {"first": [0, 1, 0, 1, 1], "second": [1, 0, 1, 1, 0]}
+    >>> confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
+    >>> comparison = COCComparisonDisplay.from_cases(
+    ...     {name: Cases.from_correctness(right, confidence) for name, right in correct.items()}
+    ... )
+    >>> {name: round(d.aucoc.estimate, 3) for name, d in comparison.displays.items()}
+    {'first': 0.839, 'second': 0.406}
+    """
+
+    def __init__(self, displays: Mapping[str, COCDisplay]) -> None:
+        self.displays: dict[str, COCDisplay] = check_models(displays)
+
+    @classmethod
+    def from_cases(
+        cls,
+        models: Mapping[str, Cases],
+        *,
+        confidence_level: float = 0.95,
+        ax: Axes | None = None,
+        **plot_options: Any,
+    ) -> Self:
+        """Compute and draw the curves of several models.
+
+        Parameters
+        ----------
+        models : mapping from str to Cases
+            The cases of each model.
+        confidence_level : float, default=0.95
+            That of the bands and of the intervals of AUCOC.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        **plot_options
+            Options of `plot`.
+
+        Returns
+        -------
+        COCComparisonDisplay
+            The display, drawn.
+        """
+        displays = {
+            name: COCDisplay.measured(cases, confidence_level, name)
+            for name, cases in check_models(models).items()
+        }
+        return cls(displays).plot(ax, **plot_options)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        models: Mapping[str, ArrayLike],
+        *,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        **options: Any,
+    ) -> Self:
+        """Compute and draw the curves of several models on the same cases.
+
+        Parameters
+        ----------
+        y_true, sample_weight, labels
+            As in `expertload.coc_curve`.
+        models : mapping from str to array-like
+            The probabilities that each model gives, ``{"CE": proba_a, "CE+AUCOC": proba_b}``.
+        **options
+            Options of `from_cases`.
+
+        Returns
+        -------
+        COCComparisonDisplay
+            The display, drawn.
+        """
+        cases = {
+            name: Cases.from_predictions(y_true, proba, sample_weight=sample_weight, labels=labels)
+            for name, proba in check_models(models).items()
+        }
+        return cls.from_cases(cases, **options)
+
+    @classmethod
+    def from_estimators(
+        cls,
+        models: Mapping[str, Any],
+        X: Any,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        **options: Any,
+    ) -> Self:
+        """Compute and draw the curves of several fitted classifiers on the same cases.
+
+        Parameters
+        ----------
+        models : mapping from str to object
+            Classifiers with ``predict_proba`` and ``classes_``, which need not be in one order.
+        X : array-like
+            What they predict from.
+        y : array-like of shape (n_cases,)
+            True labels; those an estimator does not know count as its errors.
+        sample_weight : array-like of shape (n_cases,), optional
+            How much each case counts.
+        **options
+            Options of `from_cases`.
+
+        Returns
+        -------
+        COCComparisonDisplay
+            The display, drawn.
+        """
+        cases = {
+            name: cases_of(estimator, X, y, sample_weight=sample_weight)
+            for name, estimator in check_models(models).items()
+        }
+        return cls.from_cases(cases, **options)
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        band: bool | None = None,
+        operating_points: Mapping[str, Iterable[OperatingPoint]] | None = None,
+    ) -> Self:
+        """Draw all curves.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        band : bool, optional
+            Whether to draw the interval bands: by default for up to three models.
+        operating_points : mapping from str to iterable of OperatingPoint, optional
+            Points to mark, by the model's name.
+
+        Returns
+        -------
+        COCComparisonDisplay
+            This display.
+        """
+        self._draw_on(_draw.one_axes(ax, figsize=SIZE))
+        band = len(self.displays) <= MOST_BANDS if band is None else band
+        for name, display in self.displays.items():
+            display.plot(self.ax_, name=name, band=band)
+        for name, points in (operating_points or {}).items():
+            check_option(name, tuple(self.displays), "operating_points")
+            for point in points:
+                self.displays[name].mark(point)
+        return self
+
+
+class COCFoldsDisplay(_draw.Drawn):
+    """COC curves of the folds of a cross-validation, with their mean.
+
+    At each load the mean is that of the folds' accuracies, so the area under it is the mean of the
+    folds' areas. The band around it is one standard deviation of the folds to either side: it
+    shows how much they differ, and is not a confidence interval.
+
+    Parameters
+    ----------
+    folds : sequence of COCDisplay
+        The curves. `COCDisplay.from_cv_results` makes them.
+    name : str, optional
+        The model's name, for the legend.
+
+    Attributes
+    ----------
+    folds : list of COCDisplay
+        The curves of the folds.
+    expert_load, accuracy, spread : ndarray of shape (n_points,)
+        The mean curve, and the standard deviation of the folds around it (zero for one fold).
+    aucoc : ndarray of shape (n_folds,)
+        The area of each fold.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the curves were drawn.
+    line_, fold_lines_, band_ : matplotlib Line2D, list of Line2D, PolyCollection or None
+        The mean, the folds, and the band; None for a single fold.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import cross_validate
+    >>> from expertload.display import COCDisplay
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LogisticRegression(C=0.01, max_iter=1000)
+    >>> found = cross_validate(model, X, y, return_estimator=True, return_indices=True)
+    >>> display = COCDisplay.from_cv_results(found, X, y)
+    >>> display.line_.get_label()
+    'mean of 5 folds, AUCOC 0.961 ± 0.029'
+    """
+
+    def __init__(self, folds: Sequence[COCDisplay], *, name: str | None = None) -> None:
+        self.folds = list(folds)
+        self.name = name
+        areas = [getattr(fold.aucoc, "estimate", fold.aucoc) for fold in self.folds]
+        self.aucoc: FloatArray = np.array(areas, dtype=np.float64)  # NaN where there is none
+        self.expert_load, self.accuracy, self.spread = _draw.mean_curve(
+            [(fold.expert_load, fold.accuracy) for fold in self.folds]
+        )
+
+    @classmethod
+    def from_cv_results(
+        cls,
+        cv_results: Mapping[str, Any],
+        X: Any,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Compute the curve of each fold on the cases it was tested on, and draw them.
+
+        Parameters
+        ----------
+        cv_results : mapping
+            The result of scikit-learn's ``cross_validate`` with ``return_estimator=True`` and
+            ``return_indices=True``.
+        X, y : array-like
+            The data passed to it. A class that a fold's classifier never saw counts as an error.
+        sample_weight : array-like of shape (n_cases,), optional
+            How much each case counts.
+        name : str, optional
+            The model's name, for the legend.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        COCFoldsDisplay
+            The display, drawn.
+        """
+        labels = as_array(y, "y")
+        estimators, tested = _check_cv_results(cv_results, len(labels))
+        weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
+        pick = require_extra("sklearn.utils", "sklearn", "from_cross_validation")._safe_indexing
+        folds = []
+        for estimator, rows in zip(estimators, tested, strict=True):
+            own = None if weight is None else weight[rows]
+            cases = cases_of(estimator, pick(X, rows), labels[rows], sample_weight=own)
+            folds.append(COCDisplay.measured(cases, 0.95))
+        return cls(folds, name=name).plot(ax)
+
+    def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
+        """Draw the curves of the folds as light lines, and their mean with its band.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        name : str, optional
+            The name for the legend, instead of the display's own.
+
+        Returns
+        -------
+        COCFoldsDisplay
+            This display.
+        """
+        self._draw_on(_draw.one_axes(ax, figsize=SIZE))
+        style = _draw.next_style(self.ax_)
+        for fold in self.folds:
+            _draw.zoom(self.ax_, fold.expert_load, fold.accuracy, None)
+        self.fold_lines_: list[Line2D] = []
+        for fold in self.folds:
+            points = _draw.along_curve(fold.expert_load, fold.accuracy)
+            lines = self.ax_.plot(
+                *points, gid=_draw.FOLD, color=style["color"], linewidth=0.9, alpha=0.35
+            )
+            self.fold_lines_ += lines
+        self._draw_mean(style)
+        _draw.name_line(self.line_, self._legend_entry(name))
+        _draw.finish(self.ax_, None)
+        return self
+
+    def _draw_mean(self, style: dict[str, Any]) -> None:
+        """Draw the mean, whose points are close enough for straight lines, and its spread."""
+        keep = _draw.visible(self.expert_load, self.accuracy)
+        x, y, spread = (each[keep] for each in (self.expert_load, self.accuracy, self.spread))
+        (self.line_,) = self.ax_.plot(x, y, gid=_draw.CURVE, **style)
+        self.band_: PolyCollection | None = None
+        if len(self.folds) > 1:
+            low, high = (y - spread).clip(0, 1), (y + spread).clip(0, 1)
+            colour = self.line_.get_color()
+            self.band_ = self.ax_.fill_between(
+                x, low, high, color=colour, linewidth=0, gid=_draw.BAND
+            )
+            self.band_.set_alpha(_draw.ALPHA_AMONG_OTHERS)
+
+    def _legend_entry(self, name: str | None) -> str:
+        text = f"AUCOC {self.aucoc.mean():.3f}"
+        if len(self.folds) > 1:
+            text = f"mean of {len(self.folds)} folds, {text} ± {self.aucoc.std(ddof=1):.3f}"
+        return _draw.with_name(self.name if name is None else name, text)
+
+
+def _check_cv_results(results: Any, n: int) -> tuple[list[Any], list[Any]]:
+    """Return the classifiers of a cross-validation, and the rows each was tested on."""
+    try:
+        estimators, tested = results["estimator"], results["indices"]["test"]
+    except (KeyError, TypeError) as error:
+        got = ", ".join(map(str, results)) if isinstance(results, Mapping) else type(results)
+        hint = "cross_validate(..., return_estimator=True, return_indices=True)"
+        wanted = "must hold 'estimator' and 'indices'"
+        raise ParameterError(message("cv_results", wanted, got, hint)) from error
+    if max(int(np.max(rows)) for rows in tested) >= n:
+        wanted = "must be the data passed to cross_validate"
+        raise ShapeError(message("y", wanted, f"{n} cases, too few"))
+    return list(estimators), list(tested)
+
+
+# ------------------------------------------------------------------ model and experts
+
+
+class TeamDisplay(_draw.Drawn):
+    """Experts alone, the model alone, both together, and their answers combined.
+
+    Parameters
+    ----------
+    curve : TeamCurve
+        As `expertload.team.team_curve` returns it.
+    combined : TeamCurve, optional
+        The same with a `Combiner`.
+    expert_load : float, optional
+        A load to mark on the curve.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the curves were drawn.
+    line_, combined_ : matplotlib Line2D
+        The curves; `combined_` is None without a second one.
+    experts_, model_ : matplotlib Line2D
+        The accuracy of experts alone and of the model alone.
+
+    Examples
+    --------
+    >>> from expertload import Cases
+    >>> from expertload.display import TeamDisplay
+    >>> cases = Cases.from_predictions(
+    ...     [0, 1, 1, 0], [0.1, 0.4, 0.8, 0.3], expert_answers=[0, 1, 0, 0]
+    ... )
+    >>> TeamDisplay.from_cases(cases, combine=None).experts_.get_label()
+    'experts alone: 75 %'
+    """
+
+    def __init__(
+        self,
+        curve: TeamCurve,
+        *,
+        combined: TeamCurve | None = None,
+        expert_load: float | None = None,
+    ) -> None:
+        self.curve, self.combined, self.expert_load = curve, combined, expert_load
+
+    @classmethod
+    def from_cases(
+        cls,
+        cases: Cases,
+        *,
+        combine: Combiner | None = None,
+        expert_load: float | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Compute the curves of cases with experts' answers and draw them.
+
+        Parameters
+        ----------
+        cases, combine
+            As in `expertload.team.team_curve`; without `combine`, there is no combined curve.
+        expert_load : float, optional
+            A load to mark on the curve.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        """
+        combined = None if combine is None else team_curve(cases, combine=combine)
+        return cls(team_curve(cases), combined=combined, expert_load=expert_load).plot(ax)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw the curves.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        """
+        self._draw_on(_draw.one_axes(ax, figsize=SIZE))
+        ends = {"experts alone": self.curve.accuracy[-1], "model alone": self.curve.accuracy[0]}
+        self.experts_, self.model_ = (
+            _draw.name_line(
+                self.ax_.axhline(
+                    float(accuracy), color=_draw.GUIDE, linestyle=dashes, linewidth=1.2
+                ),
+                f"{name}: {percent(float(accuracy))}",
+            )
+            for (name, accuracy), dashes in zip(ends.items(), ("--", ":"), strict=True)
+        )
+        self.line_ = self._line(self.curve, "together", _draw.BLUE)
+        self.combined_: Line2D | None = None
+        if self.combined is not None:
+            self.combined_ = self._line(self.combined, "combined", _draw.GREEN)
+        if self.expert_load is not None:
+            self.ax_.axvline(self.expert_load, color=_draw.VERMILION, linewidth=1.2)
+        self.ax_.set_xlabel("Expert load (share of cases delegated)")
+        self.ax_.set_ylabel("Accuracy of model and experts, all cases")
+        _draw.quiet(self.ax_, "x", "y")
+        _draw.add_legend(self.ax_)
+        return self
+
+    def _line(self, curve: TeamCurve, name: str, colour: str) -> Line2D:
+        rows = _draw.visible(curve.expert_load, curve.accuracy)
+        (line,) = self.ax_.plot(
+            curve.expert_load[rows], curve.accuracy[rows], color=colour, linewidth=1.8
+        )
+        best = curve.best
+        at, load = float(curve.accuracy[best]), float(curve.expert_load[best])
+        return _draw.name_line(line, f"{name}: at best {percent(at)}, load {percent(load)}")

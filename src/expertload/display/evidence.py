@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expertload._check import as_floats, check_fraction, check_same_length
 from expertload._format import promised
-from expertload._typing import ArrayLike, FloatArray
 from expertload.display import _draw
 
 if TYPE_CHECKING:
@@ -34,14 +32,8 @@ class EvidenceDisplay(_draw.Drawn):
 
     Parameters
     ----------
-    evidence, lower_bound : array-like of shape (n_audits,)
-        After each audit, as from `expertload.monitoring.AccuracyMonitor.history`.
-    target_accuracy : float
-        The promise.
-    confidence_level : float, default=0.95
-        The promise is refuted when the evidence reaches one over one minus this.
-    decided_at : sequence of str, optional
-        When each case was decided; shown for the audit that refuted the promise.
+    monitor : AccuracyMonitor
+        With at least one audit.
 
     Attributes
     ----------
@@ -64,22 +56,12 @@ class EvidenceDisplay(_draw.Drawn):
     (8, True)
     """
 
-    def __init__(
-        self,
-        *,
-        evidence: ArrayLike,
-        lower_bound: ArrayLike,
-        target_accuracy: float,
-        confidence_level: float = 0.95,
-        decided_at: tuple[str, ...] | None = None,
-    ) -> None:
-        self.evidence: FloatArray = as_floats(evidence, "evidence")
-        self.lower_bound: FloatArray = as_floats(lower_bound, "lower_bound")
-        check_same_length(evidence=self.evidence, lower_bound=self.lower_bound)
-        self.target_accuracy = check_fraction(target_accuracy, "target_accuracy")
-        level = check_fraction(confidence_level, "confidence_level", inclusive=False)
-        self.confidence_level, self.alarm_evidence = level, 1 / (1 - level)
-        self.decided_at = decided_at
+    def __init__(self, monitor: AccuracyMonitor) -> None:
+        history = monitor.history()
+        self.evidence, self.lower_bound = history.evidence, history.lower_bound
+        self.decided_at = history.decided_at
+        self.target_accuracy = monitor.target_accuracy
+        self.alarm_evidence = 1 / (1 - monitor.confidence_level)
 
     @classmethod
     def from_monitor(cls, monitor: AccuracyMonitor, *, ax: AxesOrPair = None) -> Self:
@@ -97,14 +79,7 @@ class EvidenceDisplay(_draw.Drawn):
         EvidenceDisplay
             The display, drawn.
         """
-        history = monitor.history()
-        return cls(
-            evidence=history.evidence,
-            lower_bound=history.lower_bound,
-            target_accuracy=monitor.target_accuracy,
-            confidence_level=monitor.confidence_level,
-            decided_at=history.decided_at,
-        ).plot(ax)
+        return cls(monitor).plot(ax)
 
     @property
     def refuted_at(self) -> int | None:

@@ -6,20 +6,13 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 
-from expertload._check import (
-    as_floats,
-    check_fraction,
-    check_option,
-    check_same_length,
-    message,
-)
+from expertload._check import check_fraction, check_option
 from expertload._format import percent
 from expertload._names import Positive
 from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases
 from expertload.display import _draw
-from expertload.display._curve import PointMarks, draw_marks, visible
-from expertload.exceptions import ParameterError
+from expertload.display._draw import PointMarks, draw_marks, visible
 from expertload.metrics.outliers import check_outlier_cases, opposite, outlier_auroc_score
 from expertload.tally import COMPARISON_SLACK
 
@@ -30,7 +23,7 @@ if TYPE_CHECKING:
     from expertload.display._draw import AxesOrPair
 
 
-SIZE, SIZE_OF_ROC_ALONE = (9.6, 4.4), (5.0, 4.6)
+SIZE = (9.6, 4.4)
 BARS = 40
 # Scores such as the energy have long tails. A thousandth on either side is not drawn, so that a few
 # cases do not squeeze all others into one bar.
@@ -46,22 +39,12 @@ AXIS_LABELS = {
 class OutlierDisplay(_draw.Drawn):
     """The histograms of an outlier score for inliers and outliers, and its ROC curve.
 
-    Use `from_scores`, which computes and draws, or pass computed numbers and call `plot`.
-
     Parameters
     ----------
-    false_positive_rate, true_positive_rate : array-like of shape (n_points,)
-        The ROC curve, both ascending from 0 to 1.
-    auroc : float, optional
-        The area under it, for the legend.
-    tpr : float, default=0.95
-        The true positive rate at which the curve is marked.
-    histogram : tuple of array-like, optional
-        ``(edges, inlier_shares, outlier_shares)`` of the scores.
-    threshold : float, optional
-        The score from which cases are flagged at `tpr`.
-    positive : {"outlier", "inlier"}, default="outlier"
-        The positive class.
+    is_outlier, outlier_score, sample_weight
+        As in `expertload.metrics.outlier_auroc_score`: higher means more out of distribution.
+    tpr, positive
+        As in `expertload.metrics.fpr_at_tpr_error`. The curve is marked at `tpr`.
     name : str, optional
         The score's or the model's name, for the legend.
 
@@ -84,30 +67,6 @@ class OutlierDisplay(_draw.Drawn):
 
     def __init__(
         self,
-        *,
-        false_positive_rate: ArrayLike,
-        true_positive_rate: ArrayLike,
-        auroc: float | None = None,
-        tpr: float = 0.95,
-        histogram: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
-        threshold: float | None = None,
-        positive: Positive = "outlier",
-        name: str | None = None,
-    ) -> None:
-        false, true = false_positive_rate, true_positive_rate
-        self.false_positive_rate: FloatArray = as_floats(false, "false_positive_rate")
-        self.true_positive_rate: FloatArray = as_floats(true, "true_positive_rate")
-        _check_roc_points(self.false_positive_rate, self.true_positive_rate)
-        self.auroc = auroc
-        self.tpr = check_fraction(tpr, "tpr")
-        self.histogram = histogram
-        self.threshold = threshold
-        self.positive = check_option(positive, get_args(Positive), "positive")
-        self.name = name
-
-    @classmethod
-    def from_scores(
-        cls,
         is_outlier: ArrayLike,
         outlier_score: ArrayLike,
         *,
@@ -115,18 +74,36 @@ class OutlierDisplay(_draw.Drawn):
         positive: Positive = "outlier",
         sample_weight: ArrayLike | None = None,
         name: str | None = None,
+    ) -> None:
+        self.positive = check_option(positive, get_args(Positive), "positive")
+        self.tpr = check_fraction(tpr, "tpr")
+        self.name = name
+        cases = check_outlier_cases(is_outlier, outlier_score, sample_weight)
+        table = (cases if positive == "outlier" else opposite(cases)).tally
+        found, missed = table.accepted_correct[::-1], table.accepted_errors[::-1]
+        self.true_positive_rate: FloatArray = np.append(0.0, found / found[-1])
+        self.false_positive_rate: FloatArray = np.append(0.0, missed / missed[-1])
+        self.auroc = outlier_auroc_score(is_outlier, outlier_score, sample_weight=sample_weight)
+        self.histogram = _histogram(cases)
+        # The first point of the curve flags nothing, so scores are one place behind.
+        threshold = float(table.confidence[::-1][max(self._reached() - 1, 0)])
+        self.threshold = threshold if positive == "outlier" else -threshold
+
+    @classmethod
+    def from_scores(
+        cls,
+        is_outlier: ArrayLike,
+        outlier_score: ArrayLike,
+        *,
         ax: AxesOrPair = None,
+        **options: Any,
     ) -> Self:
         """Compute histograms and ROC curve of an outlier score and draw them.
 
         Parameters
         ----------
-        is_outlier, outlier_score, sample_weight
-            As in `expertload.metrics.outlier_auroc_score`: higher means more out of distribution.
-        tpr, positive
-            As in `expertload.metrics.fpr_at_tpr_error`.
-        name : str, optional
-            The score's or the model's name, for the legend.
+        is_outlier, outlier_score, **options
+            Those of the display.
         ax : matplotlib Axes or pair of Axes, optional
             Where to draw: the ROC curve alone, or histograms and ROC curve. A new figure by
             default.
@@ -136,25 +113,7 @@ class OutlierDisplay(_draw.Drawn):
         OutlierDisplay
             The display, drawn.
         """
-        check_option(positive, get_args(Positive), "positive")
-        level = check_fraction(tpr, "tpr")
-        cases = check_outlier_cases(is_outlier, outlier_score, sample_weight)
-        side = cases if positive == "outlier" else opposite(cases)
-        table = side.tally
-        found, flagged = table.accepted_correct[::-1], table.accepted[::-1]
-        true, false = found / found[-1], (flagged - found) / (flagged - found)[-1]
-        reached = int(np.argmax(true >= level - COMPARISON_SLACK))
-        threshold = float(table.confidence[::-1][reached])
-        return cls(
-            false_positive_rate=np.append(0.0, false),
-            true_positive_rate=np.append(0.0, true),
-            auroc=outlier_auroc_score(is_outlier, outlier_score, sample_weight=sample_weight),
-            tpr=level,
-            histogram=_histogram(cases),
-            threshold=threshold if positive == "outlier" else -threshold,
-            positive=positive,
-            name=name,
-        ).plot(ax)
+        return cls(is_outlier, outlier_score, **options).plot(ax)
 
     @property
     def fpr_at_tpr(self) -> float:
@@ -180,12 +139,14 @@ class OutlierDisplay(_draw.Drawn):
         OutlierDisplay
             This display.
         """
-        first, second = _draw.two_axes(ax, **self._layout())
+        layout: dict[str, Any] = {"figsize": SIZE, "ncols": 2, "width_ratios": (1.1, 1)}
+        first, second = _draw.two_axes(ax, **layout)
         self.scores_ax_ = None if second is None else first
         self._draw_on(first if second is None else second)
-        if self.scores_ax_ is not None and self.histogram is not None:
+        if self.scores_ax_ is not None:
             self._draw_densities(self.scores_ax_, *self.histogram)
-        self.line_ = self._draw_roc(self._legend_entry(name))
+        label = _draw.with_name(self.name if name is None else name, f"AUROC {self.auroc:.3f}")
+        self.line_ = self._draw_roc(label)
         self.mark_ = self._mark()
         return self
 
@@ -199,10 +160,9 @@ class OutlierDisplay(_draw.Drawn):
         ):
             ax.stairs(shares, edges, fill=True, color=colour, alpha=0.35, label=label)
             ax.stairs(shares, edges, color=colour, linewidth=1.4)
-        if self.threshold is not None:
-            side = "above" if self.positive == "outlier" else "below"
-            text = f"{percent(self.tpr)} of {self.positive}s {side}"
-            ax.axvline(self.threshold, color=_draw.INK, linewidth=1, dashes=(4, 3), label=text)
+        side = "above" if self.positive == "outlier" else "below"
+        text = f"{percent(self.tpr)} of {self.positive}s {side}"
+        ax.axvline(self.threshold, color=_draw.INK, linewidth=1, dashes=(4, 3), label=text)
         ax.set(xlabel="Outlier score", ylabel="Share of each group", ylim=(0, None))
         _draw.quiet(ax, "y")
         _draw.add_legend(ax)
@@ -218,8 +178,7 @@ class OutlierDisplay(_draw.Drawn):
         x_label, y_label = AXIS_LABELS[self.positive]
         ax.set(xlim=(0, 1), ylim=(0, 1.01), xlabel=x_label, ylabel=y_label)
         _draw.quiet(ax, "x", "y")
-        if label:
-            _draw.add_legend(ax)
+        _draw.add_legend(ax)
         return line
 
     def _mark(self) -> PointMarks:
@@ -229,15 +188,6 @@ class OutlierDisplay(_draw.Drawn):
         marks = draw_marks(self.ax_, (x, y), self.line_.get_color(), text)
         _draw.settle_legend(self.ax_)
         return marks
-
-    def _layout(self) -> dict[str, Any]:
-        if self.histogram is None:
-            return {"figsize": SIZE_OF_ROC_ALONE}
-        return {"figsize": SIZE, "ncols": 2, "width_ratios": (1.1, 1)}
-
-    def _legend_entry(self, name: str | None) -> str:
-        text = "" if self.auroc is None else f"AUROC {self.auroc:.3f}"
-        return _draw.with_name(self.name if name is None else name, text)
 
 
 def _histogram(cases: Cases) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -252,12 +202,3 @@ def _histogram(cases: Cases) -> tuple[FloatArray, FloatArray, FloatArray]:
         return counts / float(weight[side].sum())
 
     return edges, shares(~outlier), shares(outlier)
-
-
-def _check_roc_points(false: FloatArray, true: FloatArray) -> None:
-    """Raise unless two rates can be those of an ROC curve."""
-    check_same_length(false_positive_rate=false, true_positive_rate=true)
-    for name, rate in (("false_positive_rate", false), ("true_positive_rate", true)):
-        if rate[0] != 0 or rate[-1] != 1 or (np.diff(rate) < 0).any():
-            got = f"values from {rate[0]:g} to {rate[-1]:g}"
-            raise ParameterError(message(name, "must ascend from 0 to 1", got))

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from expertload._check import as_floats, check_same_length
-from expertload._typing import ArrayLike, FloatArray
+from expertload._typing import FloatArray
 from expertload.cases import Cases, check_are_cases
 from expertload.display import _draw
 from expertload.metrics.calibration import (
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from expertload.display._draw import AxesOrPair
 
 
-SIZE, SIZE_WITHOUT_HISTOGRAM = (5.4, 6.2), (5.4, 5.0)
+SIZE = (5.4, 6.2)
 HISTOGRAM_BINS = 20
 CURVE = "expertload-reliability-curve"
 SMALLEST_DOT, LARGEST_DOT = 12.0, 64.0
@@ -32,21 +31,14 @@ SMALLEST_DOT, LARGEST_DOT = 12.0, 64.0
 class ReliabilityDisplay(_draw.OfPredictions):
     """A reliability diagram, and below it how often each confidence occurs.
 
-    Use `from_cases`, `from_predictions` or `from_estimator`, which compute and draw, or pass
-    computed numbers and call `plot`.
+    Use `from_cases`, `from_predictions` or `from_estimator`, which compute and draw.
 
     Parameters
     ----------
-    confidence, accuracy : array-like of shape (n_points,)
-        The points, as `expertload.metrics.reliability_curve` returns them.
-    share : array-like of shape (n_points,)
-        The share of cases in each; the dots' areas show it.
-    histogram : array-like of shape (n_bars,), optional
-        Shares of the cases in confidence bins of equal width over [0, 1].
-    expected_error, kolmogorov_smirnov_error : float, optional
-        Calibration errors for the legend.
-    binning : str, optional
-        How the bins were made, such as "15 bins of equal mass", for the legend.
+    cases : Cases
+        The cases; made from correctness, they need confidences in [0, 1].
+    n_bins, strategy
+        As in `expertload.metrics.reliability_curve`.
     name : str, optional
         The model's name, for the legend.
 
@@ -73,49 +65,33 @@ class ReliabilityDisplay(_draw.OfPredictions):
 
     def __init__(
         self,
-        *,
-        confidence: ArrayLike,
-        accuracy: ArrayLike,
-        share: ArrayLike,
-        histogram: ArrayLike | None = None,
-        expected_error: float | None = None,
-        kolmogorov_smirnov_error: float | None = None,
-        binning: str | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.confidence: FloatArray = as_floats(confidence, "confidence")
-        self.accuracy: FloatArray = as_floats(accuracy, "accuracy")
-        self.share: FloatArray = as_floats(share, "share")
-        check_same_length(confidence=self.confidence, accuracy=self.accuracy)
-        check_same_length(confidence=self.confidence, share=self.share)
-        self.histogram: FloatArray | None = (
-            None if histogram is None else as_floats(histogram, "histogram")
-        )
-        self.expected_error = expected_error
-        self.kolmogorov_smirnov_error = kolmogorov_smirnov_error
-        self.binning = binning
-        self.name = name
-
-    @classmethod
-    def from_cases(
-        cls,
         cases: Cases,
         *,
         n_bins: int = 15,
         strategy: Strategy = "mass",
         name: str | None = None,
-        ax: AxesOrPair = None,
-    ) -> Self:
+    ) -> None:
+        check_are_cases(cases)
+        cases = cases.by_probability
+        curve = reliability_curve(cases, n_bins=n_bins, strategy=strategy)
+        self.confidence, self.accuracy, self.share = curve
+        self.expected_error = curve.expected_error
+        self.kolmogorov_smirnov_error = kolmogorov_smirnov_error(cases)
+        counts, _ = np.histogram(
+            cases.confidence, bins=HISTOGRAM_BINS, range=(0, 1), weights=cases.weight
+        )
+        self.histogram: FloatArray = counts / counts.sum()
+        self.binning = f"{n_bins} bins of equal {strategy}"
+        self.name = name
+
+    @classmethod
+    def from_cases(cls, cases: Cases, *, ax: AxesOrPair = None, **options: Any) -> Self:
         """Compute the diagram of cases and draw it.
 
         Parameters
         ----------
-        cases : Cases
-            The cases; made from correctness, they need confidences in [0, 1].
-        n_bins, strategy
-            As in `expertload.metrics.reliability_curve`.
-        name : str, optional
-            The model's name, for the legend.
+        cases, **options
+            Those of the display.
         ax : matplotlib Axes or pair of Axes, optional
             Where to draw: the diagram alone, or diagram and histogram. A new figure by default.
 
@@ -124,22 +100,7 @@ class ReliabilityDisplay(_draw.OfPredictions):
         ReliabilityDisplay
             The display, drawn.
         """
-        check_are_cases(cases)
-        cases = cases.by_probability
-        curve = reliability_curve(cases, n_bins=n_bins, strategy=strategy)
-        counts, _ = np.histogram(
-            cases.confidence, bins=HISTOGRAM_BINS, range=(0, 1), weights=cases.weight
-        )
-        return cls(
-            confidence=curve.confidence,
-            accuracy=curve.accuracy,
-            share=curve.share,
-            histogram=counts / counts.sum(),
-            expected_error=curve.expected_error,
-            kolmogorov_smirnov_error=kolmogorov_smirnov_error(cases),
-            binning=f"{n_bins} bins of equal {strategy}",
-            name=name,
-        ).plot(ax)
+        return cls(cases, **options).plot(ax)
 
     def plot(self, ax: AxesOrPair = None, *, name: str | None = None) -> Self:
         """Draw the diagram, and the histogram where there are axes for it.
@@ -156,11 +117,13 @@ class ReliabilityDisplay(_draw.OfPredictions):
         ReliabilityDisplay
             This display.
         """
-        first, self.histogram_ax_ = _draw.two_axes(ax, **self._layout())
+        layout: dict[str, Any] = {"figsize": SIZE, "nrows": 2, "sharex": True}
+        first, self.histogram_ax_ = _draw.two_axes(ax, height_ratios=(4, 1), **layout)
         self._draw_on(first)
-        self._draw_diagram(self._legend_entry(name))
+        errors = f"ECE {self.expected_error:.3f}, KS {self.kolmogorov_smirnov_error:.3f}"
+        self._draw_diagram(_draw.with_name(self.name if name is None else name, errors))
         self.bars_: StepPatch | None = None
-        if self.histogram_ax_ is not None and self.histogram is not None:
+        if self.histogram_ax_ is not None:
             self.bars_ = self._draw_histogram(self.histogram_ax_, self.histogram)
         return self
 
@@ -176,8 +139,7 @@ class ReliabilityDisplay(_draw.OfPredictions):
         _draw.name_line(self.line_, label)
         ax.set(xlim=(0, 1), ylim=(-0.01, 1.01), xlabel="Confidence", ylabel="Accuracy")
         _draw.quiet(ax, "x", "y")
-        if ax.get_legend_handles_labels()[0] or any(map(_draw.is_named, ax.lines)):
-            _draw.add_legend(ax, None if self.binning is None else f"ECE over {self.binning}")
+        _draw.add_legend(ax, f"ECE over {self.binning}")
 
     def _draw_histogram(self, ax: Axes, shares: FloatArray) -> StepPatch:
         """Draw how often each confidence occurs, in the colour of the model's line."""
@@ -188,13 +150,3 @@ class ReliabilityDisplay(_draw.OfPredictions):
         if ax.get_shared_x_axes().joined(ax, self.ax_):
             self.ax_.set_xlabel("")
         return bars
-
-    def _layout(self) -> dict[str, Any]:
-        if self.histogram is None:
-            return {"figsize": SIZE_WITHOUT_HISTOGRAM}
-        return {"figsize": SIZE, "nrows": 2, "sharex": True, "height_ratios": (4, 1)}
-
-    def _legend_entry(self, name: str | None) -> str:
-        errors = {"ECE": self.expected_error, "KS": self.kolmogorov_smirnov_error}
-        text = ", ".join(f"{key} {value:.3f}" for key, value in errors.items() if value is not None)
-        return _draw.with_name(self.name if name is None else name, text)

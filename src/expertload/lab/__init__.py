@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from expertload.lab.training.loop import train as train
 
 # Words that a command and the function behind it both take; here, so that help needs no torch.
-OutlierNumber = Literal["auroc", "aupr", "fpr95"]
-Resize = Literal["bilinear", "nearest"]
-TableFormat = Literal["markdown", "latex", "csv"]
+TableFormat = Literal["markdown", "csv"]
 TableKind = Literal["performance", "calibration", "ood"]
 
 # Modules are imported on first use, because torch takes seconds to import.

@@ -84,12 +84,9 @@ def aucoc_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
 class _AreaLoss(LossModule):
     """A loss of the smoothed area of a batch, or of the batch of all processes."""
 
-    def __init__(
-        self, kernel: Kernel, ignore_index: int | None, check_finite: bool, sync_distributed: bool
-    ) -> None:
+    def __init__(self, kernel: Kernel, ignore_index: int | None, sync_distributed: bool) -> None:
         super().__init__(ignore_index=ignore_index)
         self.kernel = kernel
-        self.check_finite = check_finite
         self.sync_distributed = sync_distributed
 
     def options(self) -> dict[str, Any]:
@@ -111,7 +108,6 @@ class _AreaLoss(LossModule):
             target,
             partial(self._solve, is_learning=self.training and torch.is_grad_enabled()),
             ignore_index=self.ignore_index,
-            check_finite=self.check_finite,
             log_odds=self.kernel.in_log_odds,
             any_target=True,
         )
@@ -143,8 +139,6 @@ class AUCOCLoss(_AreaLoss):
         1e-5 and the gradient within 1e-4 of the former; by default whichever is faster.
     ignore_index : int or None
         Positions with this target do not count.
-    check_finite : bool
-        Whether NaN or infinite logits raise `NonFiniteError`; by default the loss is then NaN.
     sync_distributed : bool
         Whether the batch is that of all ``torch.distributed`` processes, which may hold different
         numbers of samples; their logits are gathered. The value is then the same everywhere. The
@@ -186,13 +180,12 @@ class AUCOCLoss(_AreaLoss):
         boundary: str = "none",
         method: str = "auto",
         ignore_index: int | None = -100,
-        check_finite: bool = False,
         sync_distributed: bool = False,
         gradient: str = "both",
         smoothing: str = "probability",
     ) -> None:
         kernel = Kernel(bandwidth, boundary, method, smoothing)
-        super().__init__(kernel, ignore_index, check_finite, sync_distributed)
+        super().__init__(kernel, ignore_index, sync_distributed)
         self.correctness = check_option(correctness, ("target_probability", "hard"), "correctness")
         self.gradient = check_option(gradient, ("both", "correctness", "ranking"), "gradient")
         if correctness == "hard" and gradient == "correctness":
@@ -281,11 +274,10 @@ class AUCOCUpperBoundLoss(_AreaLoss):
         boundary: str = "none",
         method: str = "auto",
         ignore_index: int | None = -100,
-        check_finite: bool = False,
         sync_distributed: bool = False,
     ) -> None:
         kernel = Kernel(bandwidth, boundary, method, "probability")
-        super().__init__(kernel, ignore_index, check_finite, sync_distributed)
+        super().__init__(kernel, ignore_index, sync_distributed)
 
     def _solve(self, batch: Confidences, *, is_learning: bool) -> Gradient:
         """Differentiate -log B - C / B, C the area with log s in place of s."""

@@ -54,7 +54,7 @@ from expertload._check import (
     look_like_probabilities,
     message,
 )
-from expertload.exceptions import DataTypeError, NonFiniteError, ProbabilityError, ShapeError
+from expertload.exceptions import DataTypeError, ProbabilityError, ShapeError
 
 Loss = Callable[..., Tensor]
 
@@ -308,7 +308,6 @@ def confidence_loss(
     solve: Solver,
     *,
     ignore_index: int | None,
-    check_finite: bool = False,
     log_odds: bool = False,
     any_target: bool = False,
 ) -> Tensor:
@@ -331,9 +330,6 @@ def confidence_loss(
         check_inputs(logits, target)
         keep = labelled(target, logits.shape[1], ignore_index=ignore_index)
         target = (target if keep is None else target.where(keep, 0)).long()
-    if check_finite and not bool(torch.isfinite(logits).all()):
-        hint = "lower the learning rate, clip gradients, or look for a division by zero"
-        raise NonFiniteError(message("logits", "must be finite", "NaN or infinity", hint))
     apply: Callable[..., Tensor] = _ConfidenceLoss.apply
     if torch.compiler.is_compiling():
         apply = torch.compiler.disable(apply)  # type: ignore[no-untyped-call]

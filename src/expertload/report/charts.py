@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from expertload._format import percent, promised
 from expertload._typing import FloatArray
 from expertload.cases import Cases
-from expertload.display._curve import along_curve, visible
+from expertload.display._draw import along_curve, visible
 from expertload.evaluation import Confusion, Evaluation, GroupEvaluation, Members
 from expertload.operating_point import CertifiedPoint, ClassPromise, certified_curve
 from expertload.operating_point.point import digits

@@ -18,7 +18,7 @@ import numpy as np
 
 from expertload._format import percent, promised
 from expertload._typing import BoolArray, FloatArray, IntArray
-from expertload.display._curve import ANY_HERE, AT_DOTS
+from expertload.display._draw import ANY_HERE, AT_DOTS
 from expertload.evaluation import Evaluation
 from expertload.operating_point import CertifiedThresholds
 from expertload.report.scale import Frame

@@ -19,7 +19,12 @@ from expertload._check import check_level, check_models, check_option, check_sam
 from expertload._typing import AnyArray, FloatArray
 from expertload.cases import Cases, check_are_cases
 from expertload.exceptions import ShapeError
-from expertload.significance.interval import check_several, influence_of_cases, linearise
+from expertload.significance.interval import (
+    Linearised,
+    check_several,
+    influence_of_cases,
+    linearise,
+)
 
 Pairs = Literal["all", "first"]
 Pair = tuple[str, str]
@@ -150,7 +155,7 @@ def compare_models(
     check_several(first)
     influence = {name: influence_of_cases(cases) for name, cases in given.items()}
     compared = {
-        (a, b): _difference(influence[a], influence[b], first, level)
+        (a, b): comparison_of(_difference(influence[a], influence[b], first), level)
         for a, b in _pairs(list(given), pairs)
     }
     adjusted = holm([each.p_value for each in compared.values()])
@@ -180,19 +185,23 @@ def _pairs(names: Sequence[str], pairs: str) -> list[Pair]:
 
 
 def _difference(
-    a: tuple[float, FloatArray], b: tuple[float, FloatArray], cases: Cases, level: float
-) -> Comparison:
-    estimate = linearise(a[0] - b[0], a[1] - b[1], cases.weight, cases.clusters)
-    reach = estimate.quantile(level) * estimate.standard_error
+    a: tuple[float, FloatArray], b: tuple[float, FloatArray], cases: Cases
+) -> Linearised:
+    return linearise(a[0] - b[0], a[1] - b[1], cases.weight, cases.clusters)
+
+
+def comparison_of(difference: Linearised, level: float) -> Comparison:
+    """Return one comparison, whose p-value needs no adjustment."""
+    found, p_value = difference.interval(level), difference.p_value()
     return Comparison(
-        difference=estimate.value,
-        p_value=estimate.p_value(),
-        adjusted_p_value=estimate.p_value(),
+        difference=found.estimate,
+        p_value=p_value,
+        adjusted_p_value=p_value,
         n_comparisons=1,
-        low=estimate.value - reach,
-        high=estimate.value + reach,
+        low=found.low,
+        high=found.high,
         confidence_level=level,
-        standard_error=estimate.standard_error,
+        standard_error=found.standard_error,
     )
 
 

@@ -241,6 +241,17 @@ class Linearised(NamedTuple):
         """How many standard errors a two-sided interval reaches to each side."""
         return float(stdtrit(self.degrees_of_freedom, (1 + confidence_level) / 2))
 
+    def interval(self, confidence_level: float) -> Interval:
+        """Return the two-sided interval around the value."""
+        reach = self.quantile(confidence_level) * self.standard_error
+        return Interval(
+            estimate=self.value,
+            low=self.value - reach,
+            high=self.value + reach,
+            confidence_level=confidence_level,
+            standard_error=self.standard_error,
+        )
+
     def p_value(self) -> float:
         """Two-sided p-value of the hypothesis that the statistic's true value is zero."""
         if self.standard_error == 0:

@@ -45,7 +45,7 @@ def test_measured_normalisation_is_the_mean_and_standard_deviation(images):
 
 
 def make_dataset(train, validation, test):
-    plain = Normalisation.symmetric(1)
+    plain = Normalisation((0.5,), (0.5,))
     names = tuple("abcd")
     return Dataset("mine", names, train, validation, test, plain, Augmentation(), "nowhere")
 

@@ -12,7 +12,7 @@ from expertload.cli.app import app
 from expertload.lab.results.ensembles import collect_ensembles
 from expertload.lab.results.measures import find_measure
 from expertload.lab.results.rows import collect
-from expertload.lab.results.tables import Cell, Column, Line, Table, make_table, marks_of
+from expertload.lab.results.tables import Cell, Line, Table, make_table, marks_of
 from expertload.lab.runs.finished import FinishedRun
 
 
@@ -67,7 +67,7 @@ def test_lines_of_the_table(runs):
 def test_ensembles_are_ranked_among_themselves():
     values = [(3.0, False), (1.0, False), (9.0, True), (7.0, True), (8.0, True)]
     lines = tuple(Line("", 1, (Cell(v, None, None),), is_ensemble=e) for v, e in values)
-    marks = marks_of(Table("", (Column("aucoc", find_measure("aucoc"), "AUCOC"),), lines, None), 0)
+    marks = marks_of(Table("", (find_measure("aucoc"),), lines, None), 0)
     assert marks == ["best", "second", "best", "", "second"]
 
 

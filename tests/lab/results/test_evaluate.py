@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -84,7 +85,7 @@ def test_a_run_is_evaluated_before_and_after_calibration(tmp_path):
     assert set(results["test"]) >= {"load@80"}
     assert "load@90" not in results["test"]
     assert evaluation.ensemble is None
-    assert json.loads(json.dumps(evaluation.to_dict()))["data"] == "digits"
+    assert json.loads(json.dumps(asdict(evaluation)))["data"] == "digits"
 
 
 def test_loads_are_read_where_the_runs_settings_say(tmp_path):

@@ -65,7 +65,10 @@ def test_runs_without_a_record_of_their_environment_are_collected(tmp_path):
 def test_outlier_results_are_collected_too(tmp_path):
     path = write_run(tmp_path, make_config())
     results = {"svhn": {"msp": {"auroc": 0.8}}, "folder:a/b": {"energy": {"fpr95": 0.4}}}
-    RunFolder(path).write_json("outliers.json", {"results": results})
+    usual = {"objective": "nll", "max_images": None}
+    RunFolder(path).write_json(
+        "outliers.json", {"evaluations": [{"results": results, "settings": usual}]}
+    )
     found = {(r.split, r.metric): r.value for r in collect(tmp_path)}
     assert found["outliers:svhn", "msp/auroc"] == 0.8
     assert found["outliers:folder:a/b", "energy/fpr95"] == 0.4

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from dataclasses import replace
 from statistics import mean, stdev
 
@@ -29,7 +28,6 @@ from expertload.lab.results.rows import (
 from expertload.lab.results.tables import (
     DASH,
     Cell,
-    Column,
     Line,
     Table,
     build_tables,
@@ -121,7 +119,7 @@ def test_one_candidate_needs_no_validation():
 
 def table_of(metric, values):
     lines = tuple(Line(str(i), 1, (Cell(v, None, None),)) for i, v in enumerate(values))
-    return Table("", (Column(metric, find_measure(metric), metric),), lines, None)
+    return Table("", (find_measure(metric),), lines, None)
 
 
 @pytest.mark.parametrize(
@@ -238,8 +236,6 @@ def test_outliers_have_a_table_for_each_kind():
     assert table[1][2:] == ["<u>80.00</u>", f"{published['ce']['msp']:.2f}", "**85.00**"]
     assert table[2][2:] == ["**90.00**", f"{published['ce+aucoc']['msp']:.2f}", DASH]
     assert fashion.source is None
-    (errors,) = build_tables(rows, kind="ood", losses=["ce"], outlier_number="fpr95")
-    assert grid(write_tables([errors])) == [["loss", "seeds", "MSP ↓"], ["ce", "1", "**30.00**"]]
 
 
 def test_nothing_to_show_is_no_table():
@@ -279,40 +275,6 @@ def test_from_runs_to_a_table(tmp_path):
 # ------------------------------------------------------------------ formats
 
 
-def test_latex_is_balanced_and_escaped():
-    rows = [
-        row(loss="ce", options='{"a_b": "50%"}', metric=metric, value=value, seed=seed)
-        for metric, value in (("aucoc", 0.9), ("load@90", 0.2))
-        for seed in (0, 1)
-    ] + [row(loss="ce+aucoc", data="nowhere", value=0.8)]
-    text = make_table(rows, format="latex", losses=["ce", "ce+aucoc", "focal"])
-    assert re.findall(r"\\(begin|end)\{(\w+)\}", text) == [
-        ("begin", "table"),
-        ("begin", "tabular"),
-        ("end", "tabular"),
-        ("end", "table"),
-    ]
-    bare = re.sub(r"\\[&%_{}#$]", "", text)
-    assert bare.count("{") == bare.count("}")
-    assert bare.count("$") % 2 == 0
-    assert "%" not in bare
-    assert "_" not in bare
-    columns = len(re.search(r"\{tabular\}\{(\w+)\}", text)[1])
-    body = [line for line in text.splitlines() if line.endswith(r"\\")]
-    assert len(body) == 4
-    assert all(len(re.split(r"(?<!\\)&", line)) == columns for line in body)
-    assert r"\textbf{90.00 $\pm$ 0.00}" in text
-    assert r"\underline{80.00}" in text
-    assert r"ce (a\_b 50\%)" in text
-    assert "focal & -- & -- & --" in text
-    assert text.isascii()
-
-
-def test_latex_escapes_everything_special():
-    text = write_tables([replace(table_of("aucoc", [1.0]), caption="a\\b~^{}#&$")], format="latex")
-    assert r"a\textbackslash{}b\textasciitilde{}\textasciicircum{}\{\}\#\&\$" in text
-
-
 def test_markdown_keeps_bars_inside_their_cell():
     table = replace(table_of("aucoc", [1.0]), lines=(Line("a|b", 1, (Cell(1.0, None, None),)),))
     assert "| a\\|b | 1 |" in write_tables([table])
@@ -335,8 +297,7 @@ def test_csv_holds_unrounded_figures():
     ("options", "message"),
     [
         ({"kind": "everything"}, "'kind' must be one of 'performance'"),
-        ({"format": "html"}, "must be one of 'markdown', 'latex', 'csv'"),
-        ({"outlier_number": "f1"}, "must be one of 'auroc', 'aupr', 'fpr95'"),
+        ({"format": "html"}, "must be one of 'markdown', 'csv'"),
     ],
 )
 def test_unknown_options_are_refused_in_words(options, message):

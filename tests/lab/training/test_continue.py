@@ -138,7 +138,7 @@ def test_images_are_drawn_in_proportion_to_their_weights():
     weights = np.array([1.0, 1.0, 2.0, 4.0])
     split = Split(np.zeros((4, 2, 2, 1), np.uint8), np.arange(4), weights)
     loader = BatchLoader(
-        split, batch_size=4, normalisation=Normalisation.symmetric(1), shuffle=True
+        split, batch_size=4, normalisation=Normalisation((0.5,), (0.5,)), shuffle=True
     )
     seen = Counter(int(i) for epoch in range(2000) for b in loader.epoch(epoch) for i in b.indices)
     shares = np.array([seen[i] for i in range(4)]) / 8000
@@ -146,7 +146,7 @@ def test_images_are_drawn_in_proportion_to_their_weights():
     plain = BatchLoader(
         Split(split.images, split.labels),
         batch_size=4,
-        normalisation=Normalisation.symmetric(1),
+        normalisation=Normalisation((0.5,), (0.5,)),
         shuffle=True,
     )
     (batch,) = plain.epoch(0)

@@ -28,7 +28,7 @@ CONFIG = tiny(
     milestones=(3,),
     warm_up=2,
     select_by="ece",
-    augment={"padding": 1, "symmetries": True, "colour": 0.2},
+    augment={"padding": 1, "symmetries": True},
     ema_epochs=1.5,
 )
 
@@ -109,7 +109,7 @@ def test_the_same_command_goes_on(tmp_path, uninterrupted):
     recipe = tmp_path / "tiny.toml"
     recipe.write_text(
         """
-        data = { name = "digits", augment = { padding = 1, symmetries = true, colour = 0.2 } }
+        data = { name = "digits", augment = { padding = 1, symmetries = true } }
         model = { name = "small-cnn", options = { width = 8 } }
         losses."ce+aucoc" = { weight = 0.5 }
         [training]

@@ -21,7 +21,7 @@ CONFIG = tiny(
     epochs=2,
     batch_size=128,
     precision="64-true",
-    augment={"padding": 1, "symmetries": True, "crop": 0.8, "colour": 0.2},
+    augment={"padding": 1, "symmetries": True, "reflect": True},
     ema_epochs=1.0,
 )
 

@@ -87,17 +87,13 @@ class Normalisation:
     Examples
     --------
     >>> from expertload.lab.data import Normalisation
-    >>> Normalisation.symmetric(1)  # zero to one becomes minus one to one
+    >>> import numpy as np
+    >>> Normalisation.measured(np.array([0, 255], np.uint8).reshape(2, 1, 1, 1))
     Normalisation(mean=(0.5,), std=(0.5,))
     """
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
-
-    @classmethod
-    def symmetric(cls, channels: int) -> Normalisation:
-        """Map the bytes to [-1, 1], independent of the images."""
-        return cls((0.5,) * channels, (0.5,) * channels)
 
     @classmethod
     def measured(cls, images: ImageArray) -> Normalisation:
@@ -128,12 +124,6 @@ class Augmentation(BaseModel):
     symmetries : bool
         One of the eight symmetries of a square, all equally likely: quarter turns and mirror
         images. For images without a top, such as cells.
-    crop : float
-        The smallest side of a crop that is scaled up to the whole image, as a share;
-        1 for no crop.
-    colour : float
-        Brightness, contrast and saturation are multiplied by a factor from 1 - colour to
-        1 + colour; 0 for no change.
     reflect : bool
         Whether the border of `padding` mirrors the image instead of being black.
     """
@@ -144,8 +134,6 @@ class Augmentation(BaseModel):
     flip: bool = False
     flip_vertical: bool = False
     symmetries: bool = False
-    crop: Annotated[float, Field(gt=0, le=1)] = 1.0
-    colour: Annotated[float, Field(ge=0, lt=1)] = 0.0
     reflect: bool = False
 
 

@@ -1,4 +1,4 @@
-"""Data in image files: a user's own folder of classes, and Tiny-ImageNet.
+"""Data in folders of images and in arrays: a user's own, Tiny-ImageNet and MedMNIST.
 
 A folder is either ``PATH/train/CLASS/...``, ``PATH/test/CLASS/...`` and, if there is one,
 ``PATH/val/CLASS/...``; or simply ``PATH/CLASS/...``, which is split 70/10/20 by class. What a desk
@@ -10,9 +10,25 @@ images (10,000 of 100,000, by class) is held out for validation.
 
 Pillow releases Python's global lock while it decodes, so threads are enough.
 
+A ``.npz`` file has arrays of these names, as MedMNIST's have:
+
+==================================  =============================================================
+``train_images``, ``test_images``   uint8, (n, height, width) or (n, height, width, channels)
+``train_labels``, ``test_labels``   whole numbers from zero, (n,) or (n, 1)
+``val_images``, ``val_labels``      optional; otherwise a tenth of the training images, by class
+``class_names``                     optional, one string per class
+==================================  =============================================================
+
+A file is read with pickling off, so opening a file from someone else runs no code.
+
+MedMNIST v2 has small medical images, 28 x 28, with official splits. The two-dimensional sets with
+one label per image are here. ChestMNIST has fourteen labels per image and so no single correctness;
+the three-dimensional sets are volumes.
+
 References
 ----------
 Le and Yang, "Tiny ImageNet visual recognition challenge", 2015.
+Yang et al., "MedMNIST v2", Scientific Data 2023.
 """
 
 from __future__ import annotations
@@ -20,7 +36,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import unquote
@@ -32,7 +48,7 @@ from expertload._store import TRAINING_SET
 from expertload._typing import AnyArray
 from expertload.exceptions import DataNotFoundError
 from expertload.lab.data.dataset import Dataset, ImageArray, Split, carve
-from expertload.lab.data.files import DataRequest, damaged, reading
+from expertload.lab.data.files import DataRequest, checked_split, damaged, reading
 
 THREADS = 4
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
@@ -44,6 +60,11 @@ SIZE_HINT = (
 LAYOUT = "expected PATH/CLASS/image.png, or PATH/train/CLASS/image.png with PATH/test"
 MANIFEST = "manifest.json"
 FOLDER = "tiny-imagenet-200"
+MOST_CLASSES = 100_000  # a larger label is not a class number; it may be an identifier
+ARRAYS = (
+    "labels must be class numbers from zero; see 'npz' in the list of data sets for the arrays it "
+    "needs"
+)
 
 
 def decode_images(paths: Sequence[Path], *, size: int | None = None) -> ImageArray:
@@ -216,3 +237,76 @@ def load_tiny_imagenet(request: DataRequest) -> Dataset:
     train, validation = request.hold_out(_read(root / "train", codes))
     splits = train, validation, _labelled(_test_files(root, codes))
     return request.dataset(splits, root, _class_names(root, codes))
+
+
+# ------------------------------------------------------------------ arrays
+
+
+def read_npz(path: Path) -> dict[str, AnyArray]:
+    """Return all arrays of a file; pickled arrays are refused."""
+    hint = "write it again with numpy.savez, or fetch the data set again"
+    # Opened here, because numpy leaves a damaged file open.
+    with reading(path, ".npz", hint), path.open("rb") as file:
+        archive = np.load(file, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ValueError("it holds a single array without a name")
+        with archive:
+            return {name: archive[name] for name in archive.files}
+
+
+def load_npz(request: DataRequest) -> Dataset:
+    """Read a set of MedMNIST, or the file that follows ``npz:``."""
+    path = request.find_file() if request.known.files else own_file(request.argument)
+    arrays = read_npz(path)
+    splits = _splits(arrays, path, request, len(request.known.classes) or MOST_CLASSES)
+    if len({split.images.shape[1:] for split in splits}) > 1:
+        raise damaged(path, "has images of different sizes in its splits", ARRAYS)
+    names = request.known.classes or _named_in(arrays, splits, path)
+    return request.dataset(splits, path, names)
+
+
+def own_file(argument: str) -> Path:
+    """Return the path after ``npz:``; refuse one without a file."""
+    path = Path(argument).expanduser()
+    if not path.is_file():
+        raise DataNotFoundError(f"There is no file {path}. Hint: write npz:PATH with its path.")
+    return path
+
+
+def _splits(
+    arrays: Mapping[str, AnyArray], path: Path, request: DataRequest, num_classes: int
+) -> tuple[Split, Split, Split]:
+    """Return training, validation and test splits."""
+    train, test = (_split(arrays, part, path, num_classes) for part in ("train", "test"))
+    if "val_images" in arrays:
+        return train, _split(arrays, "val", path, num_classes), test
+    return *request.hold_out(train), test
+
+
+def _split(arrays: Mapping[str, AnyArray], part: str, path: Path, num_classes: int) -> Split:
+    for key in (f"{part}_images", f"{part}_labels"):
+        if key not in arrays:
+            raise damaged(path, f"has no array '{key}' (it has {', '.join(arrays)})", ARRAYS)
+    images = as_images(arrays[f"{part}_images"], f"{part}_images", path)
+    labels = arrays[f"{part}_labels"]
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    return checked_split(path, images, labels, num_classes, ARRAYS)
+
+
+def as_images(array: AnyArray, key: str, path: Path) -> ImageArray:
+    """Return an array of a file as images, grey ones with their channel; refuse anything else."""
+    if array.dtype != np.uint8 or array.ndim not in (3, 4):
+        got = f"{array.dtype} of shape {array.shape}"
+        raise damaged(path, f"must hold '{key}' as uint8 images, but holds {got}", ARRAYS)
+    return array[..., None] if array.ndim == 3 else array
+
+
+def _named_in(arrays: Mapping[str, AnyArray], splits: Iterable[Split], path: Path) -> list[str]:
+    needed = 1 + max(int(split.labels.max()) for split in splits if len(split))
+    if "class_names" not in arrays:
+        return [str(number) for number in range(needed)]
+    names = [str(name) for name in arrays["class_names"].ravel()]
+    if len(names) < needed:
+        raise damaged(path, f"names {len(names)} classes for labels up to {needed - 1}", ARRAYS)
+    return names

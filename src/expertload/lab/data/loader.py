@@ -6,8 +6,7 @@ run continues exactly by requesting its epoch again. Order and augmentation are 
 process, to the last bit.
 
 All operations work on whole batches. Moving pixels (shifts, mirror images, the eight symmetries) is
-one gather of bytes; scaled crops and colour changes are arithmetic on floats, if requested. There
-are no worker processes.
+one gather of bytes. There are no worker processes.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from torch.nn import functional as F  # noqa: N812 - the customary name
 from expertload._check import check_count
 from expertload._typing import AnyArray
 from expertload.exceptions import ParameterError
-from expertload.lab.data.dataset import LUMINANCE, Augmentation, Normalisation, Split
+from expertload.lab.data.dataset import Augmentation, Normalisation, Split
 
 _ORDER, _AUGMENTATION = 0, 1  # separates the streams of random numbers
 
@@ -132,17 +131,13 @@ class BatchLoader:
         share = _share(len(rows), self.rank, self.world_size)
         mine = rows[share].to(self.device)
         images = self._bytes[mine]
-        if self.augmentation is None:
-            return Batch(self._normalise(_floats(images)), self._labels[mine], mine)
-        generator = _generator(self.seed, _AUGMENTATION, epoch, number)
-        chances = draw(self.augmentation, len(rows), generator).take(share, self.device)
         how = self.augmentation
-        moved = _floats(move_pixels(images, chances, padding=how.padding, reflect=how.reflect))
-        changed = change_floats(moved, chances, how)
-        return Batch(self._normalise(changed), self._labels[mine], mine)
-
-    def _normalise(self, images: Tensor) -> Tensor:
-        return images.mul_(self._scale).add_(self._offset)
+        if how is not None:
+            generator = _generator(self.seed, _AUGMENTATION, epoch, number)
+            chances = draw(how, len(rows), generator).take(share, self.device)
+            images = move_pixels(images, chances, padding=how.padding, reflect=how.reflect)
+        normalised = _floats(images).mul_(self._scale).add_(self._offset)
+        return Batch(normalised, self._labels[mine], mine)
 
 
 def _floats(images: Tensor) -> Tensor:
@@ -187,12 +182,6 @@ class Chances(NamedTuple):
         The position at which the image is cut from its padded frame.
     mirrored, upended, transposed : Tensor of bool
         Whether left and right, top and bottom, rows and columns are exchanged.
-    side : Tensor of float
-        The side of the crop that is scaled up to the whole image, as a share.
-    place : Tensor of float, shape (n, 2)
-        The position of the crop, vertical and horizontal: 0 at one end, 1 at the other.
-    brightness, contrast, saturation : Tensor of float
-        The factors of brightness, contrast and saturation.
     """
 
     top: Tensor
@@ -200,11 +189,6 @@ class Chances(NamedTuple):
     mirrored: Tensor
     upended: Tensor
     transposed: Tensor
-    side: Tensor
-    place: Tensor
-    brightness: Tensor
-    contrast: Tensor
-    saturation: Tensor
 
     def take(self, share: slice, device: torch.device) -> Chances:
         """Return the rows of some images, on the device of the images."""
@@ -228,16 +212,11 @@ def draw(augmentation: Augmentation, n: int, generator: torch.Generator) -> Chan
     top, left = torch.randint(0, 2 * how.padding + 1, (2, n), generator=generator)
     mirrored = torch.rand(n, generator=generator) < 0.5
     upended, transposed = torch.rand((2, n), generator=generator) < 0.5
-    side = 1 - (1 - how.crop) * torch.rand(n, generator=generator)
-    place = torch.rand((n, 2), generator=generator)
-    factors = 1 + how.colour * (2 * torch.rand((3, n), generator=generator) - 1)
-    brightness, contrast, saturation = factors
     return Chances(
         *(top, left),
         mirrored & (how.flip or how.symmetries),
         upended & (how.flip_vertical or how.symmetries),
         transposed & how.symmetries,
-        *(side, place, brightness, contrast, saturation),
     )
 
 
@@ -301,62 +280,3 @@ def _reflected(positions: Tensor, length: int) -> Tensor:
     period = max(2 * (length - 1), 1)
     along = positions.remainder(period)
     return torch.minimum(along, period - along)
-
-
-def change_floats(images: Tensor, chances: Chances, augmentation: Augmentation) -> Tensor:
-    """Scale a crop of each image to full size, and change its colours, if requested.
-
-    Parameters
-    ----------
-    images : Tensor of float32, shape (n, channels, height, width)
-        From 0 to 255.
-    chances : Chances
-    augmentation : Augmentation
-
-    Examples
-    --------
-    >>> import torch
-    >>> from expertload.lab.data import Augmentation
-    >>> from expertload.lab.data.loader import change_floats, draw
-    >>> how = Augmentation(colour=0.5)
-    >>> chances = draw(how, 1, torch.Generator().manual_seed(0))
-    >>> chances = chances._replace(brightness=torch.tensor([1.5]))
-    >>> change_floats(torch.full((1, 1, 1, 1), 100.0), chances, how).item()
-    150.0
-    """
-    if augmentation.crop < 1:
-        images = _scaled_pieces(images, chances)
-    if augmentation.colour > 0:
-        images = _coloured(images, chances)
-    return images
-
-
-def _scaled_pieces(images: Tensor, chances: Chances) -> Tensor:
-    # In coordinates from -1 to 1, the centre of a crop with side s is within 1 - s of the centre.
-    side = chances.side.to(images.dtype)
-    reach = (1 - side)[:, None] * (2 * chances.place.to(images.dtype) - 1)
-    zero = torch.zeros_like(side)
-    rows = torch.stack([side, zero, reach[:, 1], zero, side, reach[:, 0]], dim=1)
-    grid = F.affine_grid(rows.view(-1, 2, 3), list(images.shape), align_corners=False)
-    return F.grid_sample(images, grid, padding_mode="border", align_corners=False)
-
-
-def _coloured(images: Tensor, chances: Chances) -> Tensor:
-    def each(factor: Tensor) -> Tensor:
-        return factor.to(images.dtype).view(-1, 1, 1, 1)
-
-    images = images * each(chances.brightness)
-    mean = _grey(images).mean(dim=(1, 2, 3), keepdim=True)
-    images = mean + (images - mean) * each(chances.contrast)
-    if images.shape[1] == len(LUMINANCE):
-        grey = _grey(images)
-        images = grey + (images - grey) * each(chances.saturation)
-    return images.clamp(0, 255)
-
-
-def _grey(images: Tensor) -> Tensor:
-    """Return the brightness of each pixel, (n, 1, height, width)."""
-    if images.shape[1] != len(LUMINANCE):
-        return images.mean(dim=1, keepdim=True)
-    weights = torch.tensor(LUMINANCE, dtype=images.dtype, device=images.device).view(1, -1, 1, 1)
-    return (images * weights).sum(dim=1, keepdim=True)

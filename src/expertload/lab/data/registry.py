@@ -10,7 +10,7 @@ from pathlib import Path
 
 from expertload._check import check_count, needs_extra
 from expertload.exceptions import ParameterError
-from expertload.lab.data import cifar, classics, image_files, npz
+from expertload.lab.data import cifar, classics, image_files
 from expertload.lab.data.dataset import Dataset
 from expertload.lab.data.files import DataRequest, Entry, cache_folder, read_entries
 
@@ -24,7 +24,7 @@ _READERS: dict[str, Callable[[DataRequest], Dataset]] = {
     "svhn": classics.load_svhn,
     "fashion-mnist": classics.load_fashion_mnist,
     "folder": image_files.load_folder,
-    "npz": npz.load_npz,
+    "npz": image_files.load_npz,
 }
 
 

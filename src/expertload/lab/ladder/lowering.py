@@ -51,7 +51,6 @@ def lower_load(
     target_accuracy: float | Sequence[float] = (0.95, 0.9),
     aucoc: bool = True,
     max_passes: int | None = None,
-    first_seed: int = 0,
     start: str | Path | None = None,
     allow: Collection[str] = (),
     settings: Sequence[str] = (),
@@ -88,8 +87,6 @@ def lower_load(
     max_passes : int, optional
         The most passes through a network that a prediction for one image may take, at least
         `networks`; views of images are limited to it. By default eight for each network.
-    first_seed : int, default=0
-        The seed of the first network; the others have the next seeds.
     start : path, optional
         The folder of an earlier run, or of an earlier ladder, with whose weights the networks
         start.
@@ -152,7 +149,7 @@ def lower_load(
     trainer = Trainer(
         folder=folder,
         data=loaded,
-        seeds=range(first_seed, first_seed + networks),
+        seeds=range(networks),
         jobs=jobs or networks,
         console=console,
         data_dir=data_dir,
@@ -423,7 +420,5 @@ def _in_words(recipe: Recipe) -> str:
         "mirror images": how.flip,
         "upside down": how.flip_vertical,
         "the eight symmetries": how.symmetries,
-        f"crops from {how.crop:.0%} of the side": how.crop < 1,
-        "colour": how.colour,
     }
     return ", ".join(words for words, used in parts.items() if used) or "none"

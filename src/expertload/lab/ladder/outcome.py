@@ -228,16 +228,13 @@ def certified_load(labels: IntArray, proba: FloatArray, *, target_accuracy: floa
 # ------------------------------------------------------------------ changes
 
 
-def aucoc_change(
-    after: Sequence[Cases], before: Sequence[Cases], *, confidence_level: float = 0.95
-) -> Interval:
+def aucoc_change(after: Sequence[Cases], before: Sequence[Cases]) -> Interval:
     """Compute the change of mean AUCOC between two groups of models, with its interval.
 
     Parameters
     ----------
     after, before : sequence of Cases
         The same cases, with the predictions of each model of a group.
-    confidence_level : float, default=0.95
 
     Returns
     -------
@@ -260,15 +257,8 @@ def aucoc_change(
     sides = [[influence_of_cases(cases) for cases in side] for side in (after, before)]
     areas = [fmean(area for area, _ in side) for side in sides]
     influences = [np.mean([influence for _, influence in side], axis=0) for side in sides]
-    found = linearise(areas[0] - areas[1], influences[0] - influences[1])
-    reach = found.quantile(confidence_level) * found.standard_error
-    return Interval(
-        estimate=found.value,
-        low=found.value - reach,
-        high=found.value + reach,
-        confidence_level=confidence_level,
-        standard_error=found.standard_error,
-    )
+    change = linearise(areas[0] - areas[1], influences[0] - influences[1])
+    return change.interval(0.95)
 
 
 # ------------------------------------------------------------------ the outcome

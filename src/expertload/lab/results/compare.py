@@ -26,6 +26,7 @@ from expertload.significance import (
     aucoc_paired_test,
     permutation_test,
 )
+from expertload.significance.compare import comparison_of
 from expertload.significance.interval import Linearised
 
 
@@ -216,18 +217,7 @@ def mean_difference(differences: Sequence[float], *, confidence_level: float = 0
     """
     n = len(differences)
     error = float(np.std(differences, ddof=1)) / math.sqrt(n)
-    mean = Linearised(float(np.mean(differences)), error, n - 1)
-    reach, p_value = mean.quantile(confidence_level) * error, mean.p_value()
-    return Comparison(
-        difference=mean.value,
-        p_value=p_value,
-        adjusted_p_value=p_value,
-        n_comparisons=1,
-        low=mean.value - reach,
-        high=mean.value + reach,
-        confidence_level=confidence_level,
-        standard_error=error,
-    )
+    return comparison_of(Linearised(float(np.mean(differences)), error, n - 1), confidence_level)
 
 
 # ------------------------------------------------------------------ words

@@ -186,7 +186,6 @@ def with_views(
     folders: Runs,
     *,
     views: str = "auto",
-    batch_size: int = 512,
     max_passes: int | None = None,
     **access: Any,
 ) -> list[ViewedRun]:
@@ -200,7 +199,6 @@ def with_views(
         A name from `expertload.ensembling.make_views`, or ``"auto"`` for the views that do best on
         validation data, by the metric that selected the run's checkpoint. ``"auto"`` may choose
         none.
-    batch_size : int, default=512
     max_passes : int, optional
         ``"auto"`` considers only views of at most this many passes for each image.
     **access
@@ -233,20 +231,16 @@ def with_views(
     for run in read_runs(folders, **access):
         data, network = run.load_data_and_network()
         names = [views] if views != "auto" else affordable_views(data, max_passes)
-        choice = _choose(run, data, network, names, batch_size)
-        splits = predict_splits(ViewEnsemble(network, choice.views), data, batch_size=batch_size)
+        choice = _choose(run, data, network, names)
+        splits = predict_splits(ViewEnsemble(network, choice.views), data)
         viewed.append(ViewedRun(run, choice, *splits))
     return viewed
 
 
-def predict_splits(
-    network: nn.Module, data: Dataset, *, batch_size: int = 512
-) -> list[tuple[FloatArray, IntArray]]:
+def predict_splits(network: nn.Module, data: Dataset) -> list[tuple[FloatArray, IntArray]]:
     """Return logits and labels of the validation and the test split."""
-    return [
-        (_logits(network, split, data, batch_size), split.labels)
-        for split in (data.validation, data.test)
-    ]
+    splits = (data.validation, data.test)
+    return [(_logits(network, split, data), split.labels) for split in splits]
 
 
 def affordable_views(data: Dataset, max_passes: int | None = None) -> list[str]:
@@ -268,7 +262,7 @@ def affordable_views(data: Dataset, max_passes: int | None = None) -> list[str]:
 
 
 def _choose(
-    run: FinishedRun, data: Dataset, network: nn.Module, names: Sequence[str], batch_size: int
+    run: FinishedRun, data: Dataset, network: nn.Module, names: Sequence[str]
 ) -> ViewChoice:
     from expertload.ensembling import ViewChoice, ViewEnsemble
 
@@ -276,13 +270,13 @@ def _choose(
     sign = 1 if measure.higher_is_better else -1
     scores = {}
     for name in dict.fromkeys(["none", *names]):
-        found = _logits(ViewEnsemble(network, name), data.validation, data, batch_size)
+        found = _logits(ViewEnsemble(network, name), data.validation, data)
         scores[name] = measure.of(data.validation.labels, probabilities_of(found))
     best = max(names, key=lambda name: sign * scores[name])  # the first of equals is the cheapest
     return ViewChoice(views=best, scores=scores, passes=ViewEnsemble(network, best).passes)
 
 
-def _logits(network: nn.Module, split: Split, data: Dataset, batch_size: int) -> FloatArray:
+def _logits(network: nn.Module, split: Split, data: Dataset) -> FloatArray:
     from expertload.lab.runs.network import apply_network
 
-    return apply_network(network.eval(), split, data.normalisation, batch_size=batch_size)
+    return apply_network(network.eval(), split, data.normalisation)

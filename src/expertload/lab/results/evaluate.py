@@ -11,7 +11,7 @@ guarantee.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +69,6 @@ class RunEvaluation:
     calibrator: str
     runs: dict[str, Results]
     ensemble: Results | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain lists and numbers."""
-        return asdict(self)
 
 
 def evaluate_runs(
@@ -293,7 +289,6 @@ def evaluate_test_cases(
     folders: Runs,
     *,
     target_accuracies: Sequence[float] | None = None,
-    confidence_level: float = 0.95,
 ) -> dict[str, Evaluation]:
     """Evaluate runs on their test cases, as `expertload evaluate` does; returns them by name.
 
@@ -304,8 +299,6 @@ def evaluate_test_cases(
         entry, ``"ensemble"``, predicts the mean of their probabilities.
     target_accuracies : sequence of float, optional
         By default those of the runs' settings. An operating point is certified for the first.
-    confidence_level : float, default=0.95
-        The confidence level of the intervals and of the guarantee.
 
     Returns
     -------
@@ -338,9 +331,11 @@ def evaluate_test_cases(
     models = dict(zip(names_of(runs), (run.test_proba for run in runs), strict=True))
     if len(runs) > 1:
         models["ensemble"] = np.mean(list(models.values()), axis=0)
-    options: dict[str, Any] = {"target_accuracy": targets, "confidence_level": confidence_level}
     labels = runs[0].test[1]
-    return {name: evaluate(cases_of(labels, proba), **options) for name, proba in models.items()}
+    return {
+        name: evaluate(cases_of(labels, proba), target_accuracy=targets)
+        for name, proba in models.items()
+    }
 
 
 def write_report(

@@ -22,19 +22,19 @@ networks", ICLR 2018.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from expertload._check import check_count, check_option, check_positive
-from expertload._names import Objective, Positive
+from expertload._check import check_count
+from expertload._names import Objective
 from expertload._typing import FloatArray
 from expertload.calibrators import TemperatureScaling
 from expertload.exceptions import ParameterError
-from expertload.lab import Resize
 from expertload.lab.data import Dataset, Normalisation, Split, corruption_names, load_dataset
 from expertload.lab.data.corruptions import corrupt_split, parse_corruption
 from expertload.lab.data.dataset import LUMINANCE, ImageArray
@@ -55,44 +55,9 @@ OUTLIERS_FILE = "outliers.json"
 SCORE_NAMES = ("msp", "odin", "odin_perturbed", "maxlogit", "energy")
 Numbers = dict[str, dict[str, float]]
 OWN = "corrupted"
+EPSILON = 0.0014  # the step of ODIN's perturbation, as a share of the range from black to white
+ODIN_TEMPERATURE = 1000.0
 CHUNK = 4096  # images per batch, so that memory is never needed for all of them as floats
-
-
-@dataclass(frozen=True, kw_only=True)
-class OutlierSettings:
-    """The settings that determine the numbers.
-
-    Attributes
-    ----------
-    epsilon : float, default=0.0014
-        Step of ODIN's perturbation, as a share of the range from black to white.
-    odin_temperature : float, default=1000
-        The temperature of ``odin_perturbed``.
-    objective : {"nll", "ece"}, default="nll"
-        The objective for fitting the temperature of ``odin`` on the validation split; the paper
-        used ECE.
-    positive : {"outlier", "inlier"}, default="outlier"
-        The positive class of AUPR and FPR95, as in `expertload.metrics`.
-    resize : {"bilinear", "nearest"}, default="bilinear"
-        How outliers of another size are resized for the run.
-    max_images : int, optional
-        Use at most this many inliers and outliers, evenly spread over the split.
-    """
-
-    epsilon: float = 0.0014
-    odin_temperature: float = 1000.0
-    objective: Objective = "nll"
-    positive: Positive = "outlier"
-    resize: Resize = "bilinear"
-    max_images: int | None = None
-
-    def __post_init__(self) -> None:
-        check_positive(self.epsilon, "epsilon", zero=True)
-        check_positive(self.odin_temperature, "odin_temperature")
-        for name, words in (("objective", Objective), ("positive", Positive), ("resize", Resize)):
-            check_option(getattr(self, name), get_args(words), name)
-        if self.max_images is not None:
-            check_count(self.max_images, "max_images")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,28 +71,22 @@ class OutlierEvaluation:
     conversions : dict
         By data set: how its images were converted for the network.
     settings : dict
-        All other settings that affect the numbers.
+        What else affects the numbers: ``objective``, ``max_images``, and the ``temperature`` found.
     """
 
     results: dict[str, Numbers]
     conversions: dict[str, str]
     settings: dict[str, Any]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain lists and numbers."""
-        return asdict(self)
-
 
 def evaluate_outliers(
     folder: str | Path,
     against: Sequence[str],
     *,
-    batch_size: int = 512,
+    objective: Objective = "nll",
+    max_images: int | None = None,
     save: bool = False,
-    data_dir: str | Path | None = None,
-    allow: Collection[str] = (),
-    device: str = "auto",
-    **settings: Any,
+    **access: Any,
 ) -> OutlierEvaluation:
     """Measure how well a run's scores separate outliers from its own test images.
 
@@ -142,14 +101,16 @@ def evaluate_outliers(
         under a corruption of severity 3. ``"corrupted:all:3"`` and ``"cifar100-c:all:3"`` are means
         of the numbers over the fifteen corruptions, ``"corrupted:fog+snow:3"`` over two; without a
         severity, all five together.
-    batch_size : int, default=512
+    objective : {"nll", "ece"}, default="nll"
+        The objective for fitting the temperature of ``odin`` on the validation split; the paper
+        used ECE.
+    max_images : int, optional
+        Use at most this many inliers and outliers, evenly spread over the split.
     save : bool, default=False
         Add the results to ``outliers.json`` in the run's folder, which tables read. Results with
         other settings are kept.
-    data_dir, allow, device
-        As in `FinishedRun`.
-    **settings
-        Those of `OutlierSettings`.
+    **access
+        ``data_dir``, ``allow`` and ``device``, as in `FinishedRun`.
 
     Returns
     -------
@@ -172,29 +133,28 @@ def evaluate_outliers(
     >>> sorted(evaluation.results["digits-clean"]["msp"])
     ['aupr', 'auroc', 'fpr95']
     """
-    chosen = OutlierSettings(**settings)
+    if max_images is not None:
+        check_count(max_images, "max_images")
     names = [against] if isinstance(against, str) else list(against)
     if not names:
         raise ParameterError("Outliers need at least one data set to compare with. Got none.")
-    run = FinishedRun(folder, data_dir=data_dir, allow=allow, device=device)
+    run = FinishedRun(folder, **access)
     logits, labels = run.validation
-    scaling = TemperatureScaling(objective=chosen.objective)
+    scaling = TemperatureScaling(objective=objective)
     temperature = scaling.fit(logits, labels, labels=np.arange(logits.shape[1])).temperature_
     data, network = run.load_data_and_network()
     scorer = OutlierScorer(
         network,
         data.normalisation,
-        {**asdict(chosen), "temperature": temperature},
+        temperature,
         names=("msp",) if run.folder.is_ensemble else SCORE_NAMES,
-        batch_size=batch_size,
     )
     sets = OutlierSets(
         data=data,
-        resize=chosen.resize,
-        max_images=chosen.max_images,
+        max_images=max_images,
         seed=run.config.data.split_seed,
         image_size=run.config.data.image_size,
-        data_dir=data_dir,
+        data_dir=run.access["data_dir"],
     )
     inside = scorer.scores(sets.inliers)
     results: dict[str, Numbers] = {}
@@ -202,12 +162,13 @@ def evaluate_outliers(
     for name in names:
         parts = []
         for outliers in sets.find(name):
-            found = scorer.scores(outliers.images)
-            parts.append(outlier_numbers(inside, found, positive=chosen.positive))
+            parts.append(outlier_numbers(inside, scorer.scores(outliers.images)))
             conversions[name] = outliers.conversion
         results[name] = mean_numbers(parts)
     evaluation = OutlierEvaluation(
-        results=results, conversions=conversions, settings=dict(scorer.settings)
+        results=results,
+        conversions=conversions,
+        settings={"objective": objective, "max_images": max_images, "temperature": temperature},
     )
     if save:
         _save(run, evaluation)
@@ -223,62 +184,53 @@ class OutlierScorer:
     network : Module
     normalisation : Normalisation
         Of the data it was trained on.
-    settings : dict
-        ``temperature``, ``odin_temperature`` and ``epsilon``.
+    temperature : float
+        The temperature of ``odin``.
     names : sequence of str
         Some of `SCORE_NAMES`. The mean of several networks has probabilities but no logits, so only
         MSP applies to it.
-    batch_size : int, default=512
     """
 
     network: nn.Module
     normalisation: Normalisation
-    settings: Mapping[str, Any]
+    temperature: float
     names: Sequence[str] = SCORE_NAMES
-    batch_size: int = 512
 
     def scores(self, split: Split) -> dict[str, FloatArray]:
         """Return all confidences for the images of a split."""
         # In double precision: at temperature 1000, single precision would create ties.
         logits = self._logits(split, self.network)
-        scores: dict[str, Callable[[], FloatArray]] = {
-            "msp": lambda: max_softmax_confidence(logits),
-            "odin": lambda: tempered_softmax_confidence(
-                logits, temperature=self.settings["temperature"]
+        scores: dict[str, Callable[[FloatArray], FloatArray]] = {
+            "msp": max_softmax_confidence,
+            "odin": partial(tempered_softmax_confidence, temperature=self.temperature),
+            "odin_perturbed": lambda _: tempered_softmax_confidence(
+                self._logits(split, self._perturbed), temperature=ODIN_TEMPERATURE
             ),
-            "odin_perturbed": lambda: tempered_softmax_confidence(
-                self._logits(split, self._perturbed) if self.settings["epsilon"] else logits,
-                temperature=self.settings["odin_temperature"],
-            ),
-            "maxlogit": lambda: max_logit_confidence(logits),
-            "energy": lambda: energy_confidence(logits),
+            "maxlogit": max_logit_confidence,
+            "energy": energy_confidence,
         }
-        return {name: scores[name]() for name in self.names}
+        return {name: scores[name](logits) for name in self.names}
 
     def _logits(self, split: Split, function: Callable[[Tensor], Tensor]) -> FloatArray:
         # Imported here, because it needs torch, and tables read saved results without it.
         from expertload.lab.runs.network import apply_network
 
-        logits = apply_network(
-            self.network, split, self.normalisation, function, batch_size=self.batch_size
-        )
+        logits = apply_network(self.network, split, self.normalisation, function)
         return logits.astype(np.float64)
 
     def _perturbed(self, images: Tensor) -> Tensor:
         # The step is in normalised units, in which bytes are divided by 255 std.
         std = images.new_tensor(self.normalisation.std).view(-1, 1, 1)
-        nudged = perturb(
-            self.network,
-            images,
-            epsilon=self.settings["epsilon"] / std,
-            temperature=self.settings["odin_temperature"],
-        )
-        logits: Tensor = self.network(nudged)
+        logits: Tensor = self.network(perturb(self.network, images, epsilon=EPSILON / std))
         return logits
 
 
 def perturb(
-    network: nn.Module, images: Tensor, *, epsilon: float | Tensor, temperature: float = 1000.0
+    network: nn.Module,
+    images: Tensor,
+    *,
+    epsilon: float | Tensor,
+    temperature: float = ODIN_TEMPERATURE,
 ) -> Tensor:
     """Move images a step up the log-probability of their predicted class.
 
@@ -318,10 +270,7 @@ def perturb(
 
 
 def outlier_numbers(
-    inliers: Mapping[str, FloatArray],
-    outliers: Mapping[str, FloatArray],
-    *,
-    positive: Positive = "outlier",
+    inliers: Mapping[str, FloatArray], outliers: Mapping[str, FloatArray]
 ) -> Numbers:
     """Return how well each confidence separates outliers from inliers.
 
@@ -339,8 +288,8 @@ def outlier_numbers(
         score = -np.concatenate([inside, outliers[name]])
         numbers[name] = {
             "auroc": outlier_auroc_score(is_outlier, score),
-            "aupr": outlier_aupr_score(is_outlier, score, positive=positive),
-            "fpr95": fpr_at_tpr_error(is_outlier, score, positive=positive),
+            "aupr": outlier_aupr_score(is_outlier, score),
+            "fpr95": fpr_at_tpr_error(is_outlier, score),
         }
     return numbers
 
@@ -355,7 +304,7 @@ def mean_numbers(parts: Sequence[Numbers]) -> Numbers:
 
 def _save(run: FinishedRun, evaluation: OutlierEvaluation) -> None:
     """Add results to the folder; results with other settings are kept separately."""
-    new = evaluation.to_dict()
+    new = asdict(evaluation)
     kept = []
     for old in read_outliers(run.folder):
         if old.get("settings") == new["settings"]:
@@ -369,8 +318,7 @@ def read_outliers(folder: RunFolder) -> list[dict[str, Any]]:
     """Return the outlier evaluations of a run, one for each choice of settings."""
     if not (folder.path / OUTLIERS_FILE).exists():
         return []
-    content = folder.read_json(OUTLIERS_FILE)
-    found: list[dict[str, Any]] = content.get("evaluations", [content])  # older files hold one
+    found: list[dict[str, Any]] = folder.read_json(OUTLIERS_FILE).get("evaluations", [])
     return found
 
 
@@ -380,13 +328,11 @@ def describe_settings(settings: Mapping[str, Any]) -> str:
     Examples
     --------
     >>> from expertload.lab.results.outliers import describe_settings
-    >>> describe_settings({"epsilon": 0.0014, "max_images": 2500})
+    >>> describe_settings({"objective": "nll", "max_images": 2500})
     ' (max_images 2500)'
     """
-    usual = asdict(OutlierSettings())
-    unusual = [
-        f"{key} {settings[key]}" for key in usual if settings.get(key, usual[key]) != usual[key]
-    ]
+    usual = {"objective": "nll", "max_images": None}
+    unusual = [f"{key} {settings[key]}" for key in usual if settings[key] != usual[key]]
     return f" ({', '.join(unusual)})" if unusual else ""
 
 
@@ -408,8 +354,6 @@ class OutlierSets:
     ----------
     data : Dataset
         The network's training data; its test images are the inliers.
-    resize : {"bilinear", "nearest"}
-        How outliers of another size are resized.
     max_images : int or None
         Use at most this many inliers and outliers, evenly spread over the split.
     seed : int
@@ -421,7 +365,6 @@ class OutlierSets:
     """
 
     data: Dataset
-    resize: Resize = "bilinear"
     max_images: int | None = None
     seed: int = 0
     image_size: int | None = None
@@ -453,8 +396,8 @@ class OutlierSets:
                 "Hint: name another data set."
             )
         chosen, shape = self._thinned(others.test), self.data.image_shape
-        images = convert_images(chosen.images, shape, resize=self.resize)
-        conversion = describe_conversion(others.image_shape, shape, resize=self.resize)
+        images = convert_images(chosen.images, shape)
+        conversion = describe_conversion(others.image_shape, shape)
         return Outliers(Split(images, chosen.labels), conversion)
 
     def _thinned(self, split: Split) -> Split:
@@ -476,9 +419,7 @@ def _parts(name: str) -> list[str]:
 # ------------------------------------------------------------------ conversion
 
 
-def convert_images(
-    images: ImageArray, shape: tuple[int, int, int], *, resize: Resize = "bilinear"
-) -> ImageArray:
+def convert_images(images: ImageArray, shape: tuple[int, int, int]) -> ImageArray:
     """Convert images to a height, a width and a number of channels.
 
     Parameters
@@ -486,7 +427,6 @@ def convert_images(
     images : ndarray of uint8, shape (n, height, width, channels)
     shape : (height, width, channels)
         The shape of the network's training images.
-    resize : {"bilinear", "nearest"}, default="bilinear"
 
     Returns
     -------
@@ -499,17 +439,14 @@ def convert_images(
     >>> convert_images(np.full((2, 28, 28, 1), 7, np.uint8), (32, 32, 3)).shape
     (2, 32, 32, 3)
     """
-    check_option(resize, get_args(Resize), "resize")
     parts = [
-        _resized(_with_channels(images[start : start + CHUNK], shape[2]), shape[:2], resize)
+        _resized(_with_channels(images[start : start + CHUNK], shape[2]), shape[:2])
         for start in range(0, len(images), CHUNK)
     ]
     return np.concatenate(parts)
 
 
-def describe_conversion(
-    given: tuple[int, int, int], wanted: tuple[int, int, int], *, resize: Resize = "bilinear"
-) -> str:
+def describe_conversion(given: tuple[int, int, int], wanted: tuple[int, int, int]) -> str:
     """Return a description of what `convert_images` does to images of a shape.
 
     Examples
@@ -522,7 +459,7 @@ def describe_conversion(
     if given[2] != wanted[2]:
         steps.append("grey to colour" if given[2] == 1 else "colour to grey")
     if given[:2] != wanted[:2]:
-        steps.append(f"{given[0]} x {given[1]} resized to {wanted[0]} x {wanted[1]} ({resize})")
+        steps.append(f"{given[0]} x {given[1]} resized to {wanted[0]} x {wanted[1]} (bilinear)")
     return ", ".join(steps) or "as they are"
 
 
@@ -541,15 +478,13 @@ def _with_channels(images: ImageArray, channels: int) -> ImageArray:
     )
 
 
-def _resized(images: ImageArray, size: tuple[int, int], resize: Resize) -> ImageArray:
+def _resized(images: ImageArray, size: tuple[int, int]) -> ImageArray:
     if images.shape[1:3] == size:
         return images
     import torch  # imported here, because only images of another size need torch
 
     floats = torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).float()
-    changed = torch.nn.functional.interpolate(
-        floats, size=size, mode=resize, antialias=resize == "bilinear"
-    )
+    changed = torch.nn.functional.interpolate(floats, size=size, mode="bilinear", antialias=True)
     rounded = changed.round_().clamp_(0, 255).to(torch.uint8)
     converted: ImageArray = rounded.permute(0, 2, 3, 1).contiguous().numpy()
     return converted

@@ -191,7 +191,7 @@ def _numbers_of(run: FinishedRun, as_published: bool) -> Iterator[tuple[str, str
                     yield f"{prefix}{split}", metric, float(value)
     with reading(run.folder.path / OUTLIERS_FILE):
         for evaluation in read_outliers(run.folder):
-            settings = describe_settings(evaluation.get("settings", {}))
+            settings = describe_settings(evaluation["settings"])
             for name, scores in evaluation["results"].items():
                 for score, numbers in scores.items():
                     for number, value in numbers.items():

@@ -3,9 +3,7 @@
 If a loss was trained with several options, the table shows those with the best mean validation
 AUCOC over seeds. The test split is not used for this choice.
 
-A table is laid out once, as a grid of marked cells, and written as Markdown for people, LaTeX for
-papers or CSV for programs. Each format only defines how a cell is made bold or underlined, and how
-cells become lines.
+A table is written as Markdown for people, or as CSV for programs.
 """
 
 from __future__ import annotations
@@ -13,14 +11,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Literal, get_args
 
 from expertload._check import check_option
-from expertload.lab import OutlierNumber, TableFormat, TableKind
+from expertload.lab import TableFormat, TableKind
 from expertload.lab.results.measures import (
     Measure,
     Published,
@@ -50,20 +47,6 @@ Mark = Literal["", "best", "second"]
 
 
 @dataclass(frozen=True)
-class Column:
-    """A metric in the rows (``SCORE/NUMBER`` for outliers), its number and its heading."""
-
-    metric: str
-    number: Measure
-    heading: str
-
-    @property
-    def key(self) -> str:
-        """The name of the metric among the published figures."""
-        return self.metric.partition("/")[0]
-
-
-@dataclass(frozen=True)
 class Cell:
     """Mean and spread over seeds, and the published figure; None if there is none."""
 
@@ -87,7 +70,7 @@ class Table:
     """A table; `source` names the network of the published figures."""
 
     caption: str
-    columns: tuple[Column, ...]
+    columns: tuple[Measure, ...]
     lines: tuple[Line, ...]
     source: str | None
 
@@ -98,7 +81,6 @@ def make_table(
     kind: TableKind = "performance",
     format: TableFormat = "markdown",  # noqa: A002 - the usual name
     losses: Sequence[str] | None = None,
-    outlier_number: OutlierNumber = "auroc",
 ) -> str:
     """Return tables made from rows of results, as text.
 
@@ -113,11 +95,9 @@ def make_table(
         Every combination of data, network and settings makes a separate table.
     kind : {"performance", "calibration", "ood"}, default="performance"
         AUCOC, accuracy and loads; calibration errors after calibration; or outliers.
-    format : {"markdown", "latex", "csv"}, default="markdown"
+    format : {"markdown", "csv"}, default="markdown"
     losses : sequence of str, optional
         The rows, in order; by default all losses with runs or a published figure.
-    outlier_number : {"auroc", "aupr", "fpr95"}, default="auroc"
-        For ``kind="ood"``. The paper printed AUROC.
 
     Returns
     -------
@@ -141,7 +121,7 @@ def make_table(
     | ce+aucoc | 1 | **95.00** |
     <BLANKLINE>
     """
-    tables = build_tables(rows, kind=kind, losses=losses, outlier_number=outlier_number)
+    tables = build_tables(rows, kind=kind, losses=losses)
     return write_tables(tables, format=format)
 
 
@@ -150,7 +130,6 @@ def build_tables(
     *,
     kind: TableKind = "performance",
     losses: Sequence[str] | None = None,
-    outlier_number: OutlierNumber = "auroc",
 ) -> list[Table]:
     """Return the tables as objects; parameters as in `make_table`.
 
@@ -161,12 +140,11 @@ def build_tables(
     []
     """
     check_option(kind, get_args(TableKind), "kind")
-    check_option(outlier_number, get_args(OutlierNumber), "outlier_number")
     groups = grouped(choose_candidates(rows), lambda r: r.experiment)
     tables = []
     for experiment, chosen in groups.items():
         title = _title(experiment, groups) + _changes(chosen)
-        for caption, own, columns, published in _parts(experiment, chosen, kind, outlier_number):
+        for caption, own, columns, published in _parts(experiment, chosen, kind):
             tables.append(_table(f"{title}: {caption}", own, columns, published, losses))
     return [table for table in tables if table.lines]
 
@@ -175,8 +153,8 @@ def build_tables(
 
 
 def _parts(
-    experiment: Experiment, rows: Sequence[ResultRow], kind: TableKind, outlier_number: str
-) -> Iterator[tuple[str, list[ResultRow], list[Column], Published | None]]:
+    experiment: Experiment, rows: Sequence[ResultRow], kind: TableKind
+) -> Iterator[tuple[str, list[ResultRow], list[Measure], Published | None]]:
     """Return the tables of an experiment: caption, rows, columns and published figures."""
     published = find_published(experiment.data, experiment.model, batch_size=experiment.batch_size)
     by_split = grouped(rows, lambda r: r.split)
@@ -184,36 +162,31 @@ def _parts(
         own = by_split.get("test", [])
         loads = {row.metric for row in own if row.metric.startswith("load@")}
         ordered = sorted(loads, key=lambda name: float(name.partition("@")[2]))
-        yield "performance", own, _columns(["aucoc", "accuracy", *ordered]), published
+        yield "performance", own, [*map(find_measure, ("aucoc", "accuracy", *ordered))], published
     elif kind == "calibration":
-        own = by_split.get("test_calibrated", [])
-        yield "calibration, after calibrating on validation", own, _columns(CALIBRATION), published
+        own, columns = by_split.get("test_calibrated", []), [*map(find_measure, CALIBRATION)]
+        yield "calibration, after calibrating on validation", own, columns, published
     else:
-        number = find_measure(outlier_number)
-        columns = [Column(f"{s}/{number.name}", number, SCORE_HEADINGS[s]) for s in SCORE_NAMES]
+        columns = [
+            replace(find_measure("auroc"), name=f"{score}/auroc", heading=SCORE_HEADINGS[score])
+            for score in SCORE_NAMES
+        ]
         for split, own in by_split.items():
             kind_of_split, _, against = split.partition(":")
             if kind_of_split == "outliers":
-                # The paper has only AUROC.
-                printed = find_published_outliers(experiment.data, against.partition(" (")[0])
-                figures = printed if outlier_number == "auroc" else None
-                yield f"{number.heading} of outliers from {against}", own, columns, figures
-
-
-def _columns(names: Iterable[str]) -> list[Column]:
-    numbers = [find_measure(name) for name in names]
-    return [Column(number.name, number, number.heading) for number in numbers]
+                figures = find_published_outliers(experiment.data, against.partition(" (")[0])
+                yield f"AUROC of outliers from {against}", own, columns, figures
 
 
 def _table(
     caption: str,
     rows: Sequence[ResultRow],
-    columns: Sequence[Column],
+    columns: Sequence[Measure],
     published: Published | None,
     losses: Sequence[str] | None,
 ) -> Table:
     measured = {row.metric for row in rows}
-    columns = [column for column in columns if column.metric in measured]
+    columns = [column for column in columns if column.name in measured]
     if not columns:
         return Table(caption, (), (), None)
     figures = published.figures if published else {}
@@ -234,16 +207,18 @@ def _table(
 def _line(
     loss: str,
     rows: Sequence[ResultRow],
-    columns: Sequence[Column],
+    columns: Sequence[Measure],
     published: Mapping[str, float],
 ) -> Line:
-    cells = tuple(_cell(rows, column, published.get(column.key)) for column in columns)
+    # A column of outliers is SCORE/auroc; published figures have the score.
+    figures = [published.get(column.name.partition("/")[0]) for column in columns]
+    cells = tuple(_cell(rows, *pair) for pair in zip(columns, figures, strict=True))
     label = describe_options(loss, json.loads(rows[0].options) if rows else {})
     return Line(label, len({row.seed for row in rows}), cells)
 
 
-def _cell(rows: Iterable[ResultRow], column: Column, published: float | None) -> Cell:
-    values = [100 * row.value for row in rows if row.metric == column.metric]
+def _cell(rows: Iterable[ResultRow], column: Measure, published: float | None) -> Cell:
+    values = [100 * row.value for row in rows if row.metric == column.name]
     if not values:
         return Cell(None, None, published)
     return Cell(fmean(values), stdev(values) if len(values) > 1 else None, published)
@@ -294,13 +269,13 @@ def marks_of(table: Table, column: int) -> list[Mark]:
     Examples
     --------
     >>> from expertload.lab.results.measures import find_measure
-    >>> from expertload.lab.results.tables import Cell, Column, Line, Table, marks_of
+    >>> from expertload.lab.results.tables import Cell, Line, Table, marks_of
     >>> lines = tuple(Line("a", 1, (Cell(value, None, None),)) for value in (3.0, 1.0, 2.0))
-    >>> table = Table("", (Column("ece", find_measure("ece"), "ECE"),), lines, None)
+    >>> table = Table("", (find_measure("ece"),), lines, None)
     >>> marks_of(table, 0)
     ['', 'best', 'second']
     """
-    number = table.columns[column].number
+    number = table.columns[column]
     printed = [
         None if cell.mean is None else (line.is_ensemble, round(cell.mean, number.decimals))
         for line in table.lines
@@ -323,78 +298,43 @@ def write_tables(
     check_option(format, get_args(TableFormat), "format")
     if format == "csv":
         return _csv(tables)
-    write = _markdown if format == "markdown" else _latex
-    return "\n".join(write(table) for table in tables)
+    return "\n".join(map(_markdown, tables))
 
 
-def _grid(
-    table: Table, style: Callable[[str, Mark], str], arrows: tuple[str, str], plus_minus: str
-) -> list[list[str]]:
+def _grid(table: Table) -> list[list[str]]:
     """Return the words of a table, the headings first; published figures follow their column."""
     columns = [
         ["loss", *(line.label for line in table.lines)],
         ["seeds", *(str(line.n_seeds or DASH) for line in table.lines)],
     ]
-    for position, column in enumerate(table.columns):
-        number, cells = column.number, [line.cells[position] for line in table.lines]
-        figures = [_figure(cell, number.decimals, plus_minus) for cell in cells]
-        heading = f"{column.heading} {arrows[not number.higher_is_better]}"
-        columns.append([heading, *map(style, figures, marks_of(table, position))])
+    for position, number in enumerate(table.columns):
+        cells = [line.cells[position] for line in table.lines]
+        figures = [_figure(cell, number.decimals) for cell in cells]
+        heading = f"{number.heading} {'↑' if number.higher_is_better else '↓'}"
+        columns.append([heading, *map(_marked, figures, marks_of(table, position))])
         if any(cell.published is not None for cell in cells):
             printed = [Cell(cell.published, None, None) for cell in cells]
-            columns.append(["published", *(_figure(c, number.decimals, "") for c in printed)])
+            columns.append(["published", *(_figure(c, number.decimals) for c in printed)])
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _figure(cell: Cell, decimals: int, plus_minus: str) -> str:
+def _figure(cell: Cell, decimals: int) -> str:
     if cell.mean is None:
         return DASH
-    spread = "" if cell.spread is None else f" {plus_minus} {cell.spread:.{decimals}f}"
+    spread = "" if cell.spread is None else f" ± {cell.spread:.{decimals}f}"
     return f"{cell.mean:.{decimals}f}{spread}"
 
 
-def _caption(table: Table) -> str:
-    note = f"; published figures with {table.source}" if table.source else ""
-    return f"{table.caption} (%){note}"
+def _marked(figure: str, mark: Mark) -> str:
+    return {"best": f"**{figure}**", "second": f"<u>{figure}</u>"}.get(mark, figure)
 
 
 def _markdown(table: Table) -> str:
-    def style(text: str, mark: Mark) -> str:
-        return {"best": f"**{text}**", "second": f"<u>{text}</u>"}.get(mark, text)
-
-    headings, *body = _grid(table, style, ("↑", "↓"), "±")
+    headings, *body = _grid(table)
     grid = [headings, ["---", *["---:"] * (len(headings) - 1)], *body]
     lines = ["| " + " | ".join(word.replace("|", "\\|") for word in words) + " |" for words in grid]
-    return "\n".join([f"**{_caption(table)}**", "", *lines, ""])
-
-
-def _latex(table: Table) -> str:
-    def style(text: str, mark: Mark) -> str:
-        command = {"best": r"\textbf", "second": r"\underline"}.get(mark)
-        return f"{command}{{{text}}}" if command else text
-
-    headings, *grid = _grid(table, style, (r"$\uparrow$", r"$\downarrow$"), r"$\pm$")
-    body = [" & ".join([_escape(label), *others]) + r" \\" for label, *others in grid]
-    lines = [
-        r"\begin{table}",
-        rf"\caption{{{_escape(_caption(table))}}}",
-        rf"\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}",
-        r"\hline",
-        " & ".join(heading.replace("%", r"\%") for heading in headings) + r" \\",
-        r"\hline",
-        *body,
-        r"\hline",
-        r"\end{tabular}",
-        r"\end{table}",
-        "",
-    ]
-    return "\n".join(lines).replace(DASH, "--")
-
-
-def _escape(text: str) -> str:
-    """Escape the special characters of LaTeX."""
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    return re.sub(r"[\\~^&%$#_{}]", lambda m: special.get(m[0], "\\" + m[0]), text)
+    note = f"; published figures with {table.source}" if table.source else ""
+    return "\n".join([f"**{table.caption} (%){note}**", "", *lines, ""])
 
 
 def _csv(tables: Sequence[Table]) -> str:

@@ -111,8 +111,6 @@ class TrainingConfig(_Section):
     accumulate: Count = 1
     drop_last: bool = False
     ema_epochs: Positive | None = None
-    swa_start: None = None  # in the configurations of earlier runs, like the next one
-    sam_rho: None = None
     select_by: Literal["aucoc", "accuracy", "ece"] = "aucoc"
     precision: Literal["32-true", "bf16-mixed", "16-mixed", "64-true"] = "32-true"
     compile: bool = False
