@@ -88,6 +88,8 @@ class AccuracyMonitor:
     open, and pass its label later with the same key. Open reviews count as right for the alarm and
     as wrong for the confirmation, so nothing depends on how long reviews take.
 
+    Cases must be independent: of one patient, say, pass only the audited case decided first.
+
     Examples
     --------
     >>> import numpy as np
