@@ -16,8 +16,8 @@ from expertload.desk import Desk, Rules
 from expertload.desk.store import open_database
 from expertload.desk.store.migrating import newest_revision
 from expertload.desk.trail.chain import seal_events
-from tests.desk.conftest import Cluster, _binaries
 from tests.desk.world import Clock, World, sent
+from tests.postgres import Cluster, postgres_binaries
 
 SCHEMAS = Path(__file__).with_name("schemas")
 
@@ -46,7 +46,7 @@ def main() -> None:
     (SCHEMAS / f"{revision}.sqlite.sql").write_text(dump + "\n")
     folder = Path(tempfile.mkdtemp(prefix="desk-pg-"))
     folder.chmod(0o755)
-    cluster = Cluster(_binaries(), folder)
+    cluster = Cluster(postgres_binaries(), folder)
     try:
         cluster.sql("CREATE DATABASE desk")
         with Desk(open_database(cluster.address("desk")), clock=Clock(), **options) as desk:

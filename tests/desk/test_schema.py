@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from expertload.desk import Desk, Rules
 from expertload.desk.app import create_app
 from expertload.desk.people.accounts import add_token
-from tests.desk.conftest import MEMORY
 from tests.desk.serving import serving
 from tests.desk.world import Clock, World, sent
+from tests.postgres import MEMORY
 
 ROLES = {
     "/api/cases": "api",

@@ -28,9 +28,9 @@ from expertload.desk.watch.policies import (
     withdraw,
 )
 from expertload.exceptions import DeskRefusedError
-from tests.desk.conftest import MEMORY
 from tests.desk.invariants import check_all
 from tests.desk.world import CLASSES, Clock, World, policy_text, sent
+from tests.postgres import MEMORY
 
 PEOPLE = [
     ("ann", "reader"),

@@ -4,8 +4,8 @@ import warnings
 
 import pytest
 
-from tests.desk.conftest import cluster  # noqa: F401 - a fixture
 from tests.io.backends import EVERY, make_frame, start_spark
+from tests.postgres import cluster  # noqa: F401 - a fixture
 
 
 @pytest.fixture(scope="session")
