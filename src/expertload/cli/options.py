@@ -17,6 +17,7 @@ So a new option is a field of the library's class, and a parameter here.
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -113,7 +114,7 @@ def takes(**groups: OptionGroup) -> Callable[[Callable[..., None]], Callable[...
 def _parameters(run: Callable[..., Any], left_out: tuple[str, ...]) -> Iterator[Parameter]:
     """Yield a function's parameters for typer, as its docstring explains them."""
     explained = _explained(run)
-    unknown = {run.__annotations__[name] for name in left_out} - set(run.__globals__)
+    unknown = {run.__annotations__[name] for name in left_out} - {*run.__globals__, *dir(builtins)}
     lazily = dict.fromkeys(unknown, object)  # classes that are imported when the command runs
     types = get_type_hints(run, localns=lazily, include_extras=True)
     for name, each in signature(run).parameters.items():
