@@ -2,7 +2,7 @@
 
 All are secondary losses, to be combined with cross-entropy or focal loss (`CombinedLoss`). `mmce`
 and `soft_ece` are functions of the confidence and correctness of each case's top label: a formula
-gives the value and its slope by every confidence, and the slope goes back to the logits through
+gives the value, torch its slope by every confidence, and the slope goes back to the logits through
 the autograd Function that all losses of confidence share (``base``). `soft_avuc` and
 `confidence_penalty` are functions of the entropy of the predictions.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,24 +28,30 @@ ROUNDING_FLOOR = 1e-15
 SMALLEST_AGREEMENT = 1e-5
 
 
-# A loss, and its derivative by the confidence of each case.
-ValueAndSlope: TypeAlias = tuple[Tensor, Tensor]
-
-
 def _loss_of_top_label(
     logits: Tensor,
     target: Tensor,
     ignore_index: int,
-    formula: Callable[[Tensor, Tensor], ValueAndSlope],
+    formula: Callable[[Tensor, Tensor], Tensor],
 ) -> Tensor:
     """Apply `formula` to the confidence and the correctness of all cases that are not ignored."""
 
     def solve(batch: Confidences) -> Gradient:
-        confidence = batch.top.exp()
-        value, slope = formula(confidence, batch.correct.bool())
-        return Gradient(value, slope * confidence, torch.zeros_like(slope))
+        with torch.enable_grad():
+            confidence = batch.top.exp().requires_grad_()
+            value = formula(confidence, batch.correct.bool())
+        (slope,) = torch.autograd.grad(value, confidence)
+        by_top = slope * confidence.detach()
+        return Gradient(value.detach(), by_top, torch.zeros_like(by_top))
 
     return confidence_loss(logits, target, solve, ignore_index=ignore_index)
+
+
+def _root(power: Tensor, exponent: float, zero: float = 0.0) -> Tensor:
+    """Return the root of a number; 0 up to `zero`, with a slope of 0, a subgradient there."""
+    positive = power > zero
+    root = power.where(positive, 1.0) ** (1 / exponent)
+    return root.where(positive, 0 * power)  # NaN stays NaN
 
 
 # ------------------------------------------------------------------ weighted MMCE
@@ -104,8 +110,8 @@ class MMCELoss(LossModule):
         return mmce_loss(logits, target, ignore_index=self.ignore_index)
 
 
-def weighted_mmce(r: Tensor, correct: Tensor) -> ValueAndSlope:
-    """Return the calibration error that a kernel measures, without bins, and its slope.
+def weighted_mmce(r: Tensor, correct: Tensor) -> Tensor:
+    """Return the calibration error that a kernel measures, without bins.
 
     Kumar et al. 2018 embed the gap between correctness c and confidence r in the space of a
     Laplacian kernel ``k(r, r') = exp(-|r - r'| / 0.4)``. The weighted form, which they train with,
@@ -117,50 +123,28 @@ def weighted_mmce(r: Tensor, correct: Tensor) -> ValueAndSlope:
                    - 2 sum_{right, wrong} (1 - r_i) r_j k_ij / (m (n - m))
 
     With n_i = m for right cases and n - m for wrong ones, and ``u_i = (c_i - r_i) / n_i``, this is
-    the quadratic form ``sum_ij u_i u_j k_ij = sum_i u_i S_i`` with ``S_i = sum_j u_j k_ij``. The
-    loss is its root. With w the kernel's width, the gradient of the form is::
-
-        dA/dr_i = -2 S_i / n_i  +  (2 / w) u_i (sum over larger r_j  -  sum over smaller r_j)
-
-    the sums on the right being those of S_i. Equal confidences do not push each other, as with
-    ``abs``, whose derivative at zero is taken to be zero.
+    the quadratic form ``sum_ij u_i u_j k_ij``. The loss is its root.
     """
     right = correct.to(r.dtype)
     n_right = right.sum()
-    share = torch.where(correct, 1 / n_right, 1 / (len(r) - n_right))
-    u = (right - r) * share
-    sums, larger_less_smaller = kernel_sums(r, u, MMCE_WIDTH)
-    form = u @ sums
-    positive = form > ROUNDING_FLOOR
-    root = torch.where(positive, form, torch.ones_like(form)).sqrt()
-    slope = u * larger_less_smaller / MMCE_WIDTH - share * sums
-    # Zero, in value and slope, where the form is: zero is in the subgradient of a norm there.
-    inverse = positive / root
-    return form * inverse, slope * inverse
+    u = (right - r) * torch.where(correct, 1 / n_right, 1 / (len(r) - n_right))
+    return _root(u @ kernel_sums(r, u, MMCE_WIDTH), 2, ROUNDING_FLOOR)
 
 
-def kernel_sums(position: Tensor, coefficient: Tensor, width: float) -> tuple[Tensor, Tensor]:
-    """Sum `coefficient` with kernel weights, for double precision positions in [0, 1].
-
-    Return, for each position, the sum over all, and the sum over larger minus that over smaller
-    positions. Equal positions are in the first and not in the second, so that both are the same
-    whatever the order of the rows.
+def kernel_sums(position: Tensor, coefficient: Tensor, width: float) -> Tensor:
+    """Sum `coefficient` with kernel weights around each position, in [0, 1], in double precision.
 
     On a line the kernel factors: for r_j <= r_i it is ``exp(-r_i / w) * exp(r_j / w)``. So the sum
-    over all smaller positions is a running sum of ``u_j exp(r_j / w)`` along the sorted positions,
-    and the sum over all larger ones the rest of the total of ``u_j exp(-r_j / w)``. Running sums
-    lose ``exp(1 / width)`` in relative precision: nothing at 0.4, all below 0.03.
+    over all positions that are not larger is a running sum of ``u_j exp(r_j / w)`` along the sorted
+    positions, and the sum over the larger ones the rest of the total of ``u_j exp(-r_j / w)``.
+    Running sums lose ``exp(1 / width)`` in relative precision: nothing at 0.4, all below 0.03.
     """
-    ascending, order = position.sort()
-    n_smaller = torch.searchsorted(ascending, position)
-    n_not_larger = torch.searchsorted(ascending, position, right=True)
+    ascending, order = position.detach().sort()
+    n_not_larger = torch.searchsorted(ascending, position.detach(), right=True)
     growth = torch.exp(position / width)
     terms = torch.stack([coefficient * growth, coefficient / growth])[:, order]
     rising, falling = pad(terms.cumsum(1), (1, 0))  # sums of the first 0, 1, ..., n terms
-    smaller = rising[n_smaller] / growth
-    not_larger = rising[n_not_larger] / growth
-    larger = (falling[-1] - falling[n_not_larger]) * growth
-    return not_larger + larger, larger - smaller
+    return rising[n_not_larger] / growth + (falling[-1] - falling[n_not_larger]) * growth
 
 
 # ------------------------------------------------------------------ soft-binned ECE
@@ -240,50 +224,26 @@ class SoftECELoss(LossModule):
 
 def soft_binned_error(
     r: Tensor, correct: Tensor, *, temperature: float, n_bins: int, norm: float
-) -> ValueAndSlope:
-    """Return the p-norm of the bins' gaps, and its slope by each confidence.
+) -> Tensor:
+    """Return the p-norm of the bins' gaps.
 
     A case belongs to every bin a little: its membership is a softmax over minus the squared
     distances of its confidence to the bins' centres x_j, divided by a temperature (Karandikar et
     al. 2021, eq. 8 to 11, SB-ECE of the binned kind). As the temperature goes to zero this becomes
     the ECE with equal-width bins (for p = 1). With gaps ``g_i = r_i - c_i`` between confidence and
-    correctness::
+    correctness, the loss is ``E^(1/p)`` with::
 
         U_ij = softmax_j(-(r_i - x_j)^2 / T)      S_j = sum_i U_ij      b_j = sum_i U_ij g_i / S_j
 
-        E = (1/n) sum_j S_j |b_j|^p               dU_ij/dr_i = (2 / T) U_ij (x_j - sum_k U_ik x_k)
-
-        n dE/dr_i = sum_j a_j U_ij + sum_j (a_j g_i + d_j) dU_ij/dr_i
-
-    where ``a_j = p sign(b_j) |b_j|^(p-1)`` and ``d_j = (1 - p) |b_j|^p``. The loss is ``E^(1/p)``.
+        E = (1/n) sum_j S_j |b_j|^p
     """
-    n = max(len(r), 1)
     gap = r - correct.to(r.dtype)
     centres = (torch.arange(n_bins, dtype=r.dtype, device=r.device) + 0.5) / n_bins
-    membership = torch.softmax((r[:, None] - centres).square_().mul_(-1 / temperature), dim=1)
+    membership = torch.softmax((r[:, None] - centres).square() / -temperature, dim=1)
     size, gaps = torch.stack([torch.ones_like(gap), gap]) @ membership
     # A bin that is far from all cases may have size zero; its gap and weight are then zero.
     bin_gap = gaps / size.clamp_min(torch.finfo(size.dtype).tiny)
-    power = bin_gap.abs() ** norm
-    error = size @ power / n
-    by_gap = norm * bin_gap.sign() * bin_gap.abs() ** (norm - 1)
-    direct, through_gap, through_size = _slopes(membership, centres, by_gap, (1 - norm) * power)
-    slope = direct + (2 / temperature) * (gap * through_gap + through_size)
-    # Zero, in value and slope, where the error is: zero is in the subgradient of a norm there.
-    positive = error > 0
-    root = torch.where(positive, error, torch.ones_like(error)) ** (1 / norm)
-    outer = positive * root ** (1 - norm) / (norm * n)
-    return torch.where(positive, root, error), slope * outer
-
-
-def _slopes(
-    membership: Tensor, centres: Tensor, by_gap: Tensor, by_size: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Sums over bins of `by_gap` U, and of `by_gap` and `by_size` times dU/dr (without 2/T)."""
-    direct, mean_centre = (membership @ torch.stack([by_gap, centres], dim=1)).unbind(1)
-    moving = (centres - mean_centre[:, None]).mul_(membership)
-    through_gap, through_size = (moving @ torch.stack([by_gap, by_size], dim=1)).unbind(1)
-    return direct, through_gap, through_size
+    return _root(size @ bin_gap.abs() ** norm / max(len(r), 1), norm)
 
 
 # ------------------------------------------------------------------ soft AvUC and entropy
