@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.desk import Desk
+from expertload.desk.queue.managing import erase
 from expertload.desk.store.tables import answers
 from expertload.desk.trail.training import answered_cases, export_annotations
-from expertload.desk.watch.policies import erase
 from expertload.io import read_annotations, readings_of
 from tests.desk.test_watch import read_all
 from tests.desk.world import sent

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select
 
-from expertload.desk.queue.answers import correct_of, correct_own, own_answers, reopen
+from expertload.desk.queue.answers import correct_own, own_answers
 from expertload.desk.queue.claims import skip
+from expertload.desk.queue.managing import correct_of, reopen, void_case
 from expertload.desk.store.tables import answers, decisions
 from expertload.desk.trail.chain import verify
-from expertload.desk.watch.policies import void_case
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
 from tests.desk.people import visit

@@ -10,9 +10,10 @@ from sqlalchemy import func, select, text
 
 from expertload.desk.pages.audit import write_dossier
 from expertload.desk.people.accounts import add_user
+from expertload.desk.queue.managing import void_case
 from expertload.desk.store.tables import decisions, events, monitors, policies
 from expertload.desk.trail.chain import verify
-from expertload.desk.watch.policies import add_policy, void_case
+from expertload.desk.watch.policies import add_policy
 from expertload.exceptions import FileWriteError
 from tests.desk.test_watch import read_all
 from tests.desk.world import sent

@@ -25,11 +25,11 @@ from expertload.desk.people.accounts import (
 )
 from expertload.desk.queue import answers as queue_answers
 from expertload.desk.queue.answers import undo
+from expertload.desk.queue.managing import void_case
 from expertload.desk.store.tables import cases, events, policies, readings, tokens
 from expertload.desk.trail import chain
 from expertload.desk.trail.chain import verify
 from expertload.desk.watch import policies as watch_policies
-from expertload.desk.watch.policies import void_case
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
 from tests.desk.people import person, visit

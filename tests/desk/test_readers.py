@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from expertload.cli.app import app
 from expertload.desk.intake.golden import add_golden, read_golden
 from expertload.desk.people.accounts import add_user, all_tokens, set_away
+from expertload.desk.queue.managing import void_case
 from expertload.desk.trail.export import export
-from expertload.desk.watch.policies import void_case
 from expertload.desk.watch.readers import (
     SecondReadings,
     readers_of,

@@ -15,8 +15,9 @@ from expertload.desk.intake.case import Shadow
 from expertload.desk.intake.golden import add_golden, read_golden
 from expertload.desk.intake.receiving import Outcome
 from expertload.desk.intake.shadows import receive_shadows
-from expertload.desk.queue.answers import answer, correct_of, correct_own, reopen, undo
+from expertload.desk.queue.answers import answer, correct_own, undo
 from expertload.desk.queue.claims import extend, hand_back, skip
+from expertload.desk.queue.managing import correct_of, reopen, void_case
 from expertload.desk.trail.chain import seal_events
 from expertload.desk.watch.policies import (
     active_policy,
@@ -24,7 +25,6 @@ from expertload.desk.watch.policies import (
     begin,
     decide_all_waiting,
     trial_policy,
-    void_case,
     withdraw,
 )
 from expertload.exceptions import DeskRefusedError

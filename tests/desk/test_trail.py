@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.desk.pages.audit import events_before
+from expertload.desk.queue.managing import ERASED, erase, keys_before
 from expertload.desk.store.tables import bodies, cases, events, metadata
 from expertload.desk.trail.chain import differences, replay, seal_events, verify
-from expertload.desk.watch.policies import ERASED, erase, keys_before
 from expertload.exceptions import DeskRefusedError
 from tests.desk.world import sent
 

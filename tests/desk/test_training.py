@@ -24,9 +24,10 @@ from expertload._store import TRAINING_SET
 from expertload.cli.app import app
 from expertload.desk import Desk, Rules
 from expertload.desk.intake.sampling import draw
+from expertload.desk.queue.managing import erase
 from expertload.desk.store.tables import cases, events
 from expertload.desk.trail.training import export_for_training
-from expertload.desk.watch.policies import erase, look_back, withdraw
+from expertload.desk.watch.policies import look_back, withdraw
 from expertload.desk.watch.recertify import blind_labels
 from expertload.desk.watch.state import edit_rules
 from expertload.exceptions import DeskRefusedError, FileFormatError, FileWriteError

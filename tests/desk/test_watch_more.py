@@ -12,10 +12,11 @@ from scipy.stats import binom
 from sqlalchemy import event, select
 
 from expertload import Cases, certify
+from expertload.desk.queue.managing import void_case
 from expertload.desk.store.tables import cases, decisions, monitors, policies, readings
 from expertload.desk.watch import policies as watch_policies
 from expertload.desk.watch import recertify as recertifying
-from expertload.desk.watch.policies import activate, look_back, void_case, withdraw
+from expertload.desk.watch.policies import activate, look_back, withdraw
 from expertload.desk.watch.recertify import blind_labels, recertify
 from expertload.desk.watch.state import (
     capacity_of,

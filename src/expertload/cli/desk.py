@@ -260,13 +260,13 @@ def erase(
     older_than : DAYS
         Erase all cases received before.
     """
-    from expertload.desk.watch import policies
+    from expertload.desk.queue import managing
 
     chosen = list(keys or ())
     if older_than is not None:
         moment = desk.clock() - older_than * 86_400_000_000
-        chosen += desk.read(policies.keys_before, moment)
-    n_erased = sum(desk.write(policies.erase, key) for key in chosen)
+        chosen += desk.read(managing.keys_before, moment)
+    n_erased = sum(desk.write(managing.erase, key) for key in chosen)
     console().print(f"Erased {n_erased} cases. Backups made before still have them.")
 
 

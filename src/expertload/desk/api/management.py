@@ -25,7 +25,7 @@ from expertload.desk.api.cases import JSON, lines_of
 from expertload.desk.api.claims import CorrectionBody
 from expertload.desk.intake.golden import add_golden, read_golden
 from expertload.desk.intake.routing import read_policy
-from expertload.desk.queue import answers
+from expertload.desk.queue import managing
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.trail.export import Format, export_bytes
 from expertload.desk.trail.webhooks import add_webhook, end_webhook, send_again
@@ -245,7 +245,7 @@ async def correct(body: CorrectionOfBody, request: Request) -> dict[str, str]:
     """Correct what a reader answered to a case, unless the case checks the promise."""
     who = request.state.who.user
     await desk_of(request).awrite(
-        answers.correct_of, who, body.key, body.reader, body.label, reason=body.reason
+        managing.correct_of, who, body.key, body.reader, body.label, reason=body.reason
     )
     return {"outcome": "corrected"}
 
@@ -253,14 +253,14 @@ async def correct(body: CorrectionOfBody, request: Request) -> dict[str, str]:
 @manager.post("/reopen", summary="Let somebody else read a case again")
 async def reopen(body: CaseBody, request: Request) -> dict[str, str]:
     """Open a case again that is decided, closed or void."""
-    await desk_of(request).awrite(answers.reopen, body.key, reason=body.reason)
+    await desk_of(request).awrite(managing.reopen, body.key, reason=body.reason)
     return {"outcome": "reopened"}
 
 
 @manager.post("/void", summary="Take an open case out of the queue")
 async def void(body: VoidBody, request: Request) -> dict[str, str]:
     """End an open case without a decision."""
-    await desk_of(request).awrite(policies.void_case, body.key, reason=body.reason)
+    await desk_of(request).awrite(managing.void_case, body.key, reason=body.reason)
     return {"outcome": "void"}
 
 

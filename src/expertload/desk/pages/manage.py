@@ -24,7 +24,7 @@ from expertload.desk.pages.page import number as written
 from expertload.desk.pages.review import content_of, send_image
 from expertload.desk.pages.sign_in import signed_in
 from expertload.desk.people import accounts, sessions
-from expertload.desk.queue import answers
+from expertload.desk.queue import managing
 from expertload.desk.queue.claims import Held, claim_of, classes_of
 from expertload.desk.store.database import Transaction
 from expertload.desk.store.tables import cases
@@ -214,13 +214,13 @@ async def show_case(request: Request, key: str = "", notice: str = "") -> Respon
 
 
 def _case(transaction: Transaction, key: str) -> dict[str, Any]:
-    view: dict[str, Any] = {"reported": answers.reported(transaction), "case": None}
+    view: dict[str, Any] = {"reported": managing.reported(transaction), "case": None}
     if key:
         case = find_case(transaction, key, locked=False)
         view |= {
             "case": case,
             "decisions": decisions_of(transaction, case.id),
-            "answers": answers.answers_to(transaction, case.id),
+            "answers": managing.answers_to(transaction, case.id),
             "classes": classes_of(transaction),
             "held": (seen := claim_of(transaction, Held(case.id, "", 0))),
             "content": content_of(seen),
@@ -255,7 +255,7 @@ async def reopen(request: Request, body: Annotated[management.CaseBody, Form()])
 @manager.post("/cases/void")
 async def void(request: Request, body: Annotated[management.CaseBody, Form()]) -> Response:
     """Take an open case out of the queue."""
-    await desk_of(request).awrite(policies.void_case, body.key, reason=body.reason)
+    await desk_of(request).awrite(managing.void_case, body.key, reason=body.reason)
     return _changed(body.key, {"outcome": "void"})
 
 

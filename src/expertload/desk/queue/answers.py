@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 from sqlalchemy import Select, func, select
 
 from expertload.desk.intake.golden import ask_next_reader
-from expertload.desk.intake.receiving import Wanted, decisions_of, find_case, open_readings
+from expertload.desk.intake.receiving import Wanted, decisions_of, open_readings
 from expertload.desk.intake.sampling import draw
 from expertload.desk.intake.shadows import opinions_of
 from expertload.desk.queue import claims
-from expertload.desk.queue.claims import WRONG, Claim, EndedLease, Held, check_reason
+from expertload.desk.queue.claims import Claim, EndedLease, Held, check_reason
 from expertload.desk.store.database import SECOND, AnyRow, Event, Transaction
-from expertload.desk.store.tables import answers, cases, decisions, policies, readings, skips, users
+from expertload.desk.store.tables import answers, cases, decisions, policies, readings
 from expertload.desk.trail.webhooks import announce, take_back
 from expertload.desk.watch.combining import is_doubtful
 from expertload.desk.watch.quality import settle_audit
@@ -414,24 +414,10 @@ def correct_own(
         The right answer, and why the first one was not.
     """
     given = own_answer(transaction, reader, submission)
-    _correct(transaction, given, label, by=reader, reason=reason)
+    correct(transaction, given, label, by=reader, reason=reason)
 
 
-def correct_of(
-    transaction: Transaction, manager: int, key: str, reader: str, label: str, *, reason: str
-) -> None:
-    """Correct the answer of any reader to a case, as a manager."""
-    given = transaction.first(
-        _current()
-        .join(users, users.c.id == readings.c.reader)
-        .where(transaction.in_project(cases), cases.c.key == key, users.c.name == reader)
-    )
-    if given is None:
-        raise DeskRefusedError("not_found", "There is no such answer.")
-    _correct(transaction, given, label, by=manager, reason=reason)
-
-
-def _current() -> Select[Any]:
+def current_answers() -> Select[Any]:
     """Return the query for answers that count now, with their cases and readings."""
     counted = answers.join(readings, readings.c.answer_id == answers.c.id)
     return select(answers, cases.c.key).select_from(
@@ -439,7 +425,14 @@ def _current() -> Select[Any]:
     )
 
 
-def _correct(transaction: Transaction, given: AnyRow, label: str, *, by: int, reason: str) -> None:
+def own_answers(transaction: Transaction, reader: int) -> list[AnyRow]:
+    """Return a reader's latest answers that count, with the keys of their cases."""
+    own = current_answers().where(transaction.in_project(cases), answers.c.reader == reader)
+    return transaction.all(own.order_by(answers.c.id.desc()).limit(MOST_SHOWN))
+
+
+def correct(transaction: Transaction, given: AnyRow, label: str, *, by: int, reason: str) -> None:
+    """Store a correction of an answer, by its reader or a manager, and settle the case again."""
     check_reason(reason)
     check_label(transaction, label)
     case = locked_case(transaction, given.case_id)
@@ -447,8 +440,7 @@ def _correct(transaction: Transaction, given: AnyRow, label: str, *, by: int, re
     _check_can_correct(case, reading, given, label, by)
     event = transaction.event("answer.corrected", case_id=case.id)
     told = {"submission": secrets.token_hex(16), "standing": "correction", "reason": reason}
-    corrected = {"supersedes": given.id, **told}
-    number = store_answer(transaction, event, reading, by, label, **corrected)
+    number = store_answer(transaction, event, reading, by, label, supersedes=given.id, **told)
     transaction.update(readings, reading.id, event, answer_id=number)
     if case.state != "golden":
         _settle_again(transaction, case, reading)
@@ -489,65 +481,3 @@ def _settle_again(transaction: Transaction, case: AnyRow, reading: AnyRow) -> No
     if not isinstance(next_step(transaction, case, last), Settled):
         take_decision_back(transaction, case, last)
     follow(transaction, locked_case(transaction, case.id), last)
-
-
-# ------------------------------------------------------------------ opening cases again
-
-
-def reopen(transaction: Transaction, key: str, *, reason: str) -> None:
-    """Let somebody who has not read it read a case that is decided, closed or void.
-
-    Its decision stands until another supersedes it. Its audit, if it has one, stays as it is.
-    """
-    check_reason(reason)
-    case = find_case(transaction, key)
-    still_open = readings.c.state.in_(("waiting", "leased"))
-    waiting = select(readings.c.id).where(readings.c.case_id == case.id, still_open)
-    if case.state not in ("auto", "closed", "void") or transaction.first(waiting) is not None:
-        raise DeskRefusedError("conflict", "Somebody still has to read this case.")
-    event = transaction.event(f"case.reopened: {reason[:200]}", case_id=case.id)
-    transaction.move(cases, case, "waiting", event)
-    open_readings(transaction, [Wanted(case.id, case.due, event, "reopened")])
-
-
-# ------------------------------------------------------------------ looking
-
-
-def own_answers(transaction: Transaction, reader: int) -> list[AnyRow]:
-    """Return a reader's latest answers that count, with the keys of their cases."""
-    own = _current().where(transaction.in_project(cases), answers.c.reader == reader)
-    return transaction.all(own.order_by(answers.c.id.desc()).limit(MOST_SHOWN))
-
-
-def answers_to(transaction: Transaction, case: int) -> list[AnyRow]:
-    """Return every answer to a case, in order, with who gave it and whether it counts now."""
-    counts = (readings.c.answer_id == answers.c.id).label("counts")
-    first = users.alias("first")
-    return transaction.all(
-        select(answers, users.c.name, first.c.name.label("first_reader"), counts)
-        .select_from(
-            answers.join(users, users.c.id == answers.c.reader)
-            .join(readings, readings.c.id == answers.c.reading_id)
-            .outerjoin(first, first.c.id == readings.c.reader)
-        )
-        .where(answers.c.case_id == case)
-        .order_by(answers.c.id)
-    )
-
-
-def reported(transaction: Transaction) -> list[AnyRow]:
-    """Return the open readings of which a reader says that something is wrong with the case."""
-    query = (
-        select(skips.c.skipped, skips.c.reason, cases.c.key, users.c.name)
-        .select_from(
-            skips.join(readings, readings.c.id == skips.c.reading_id)
-            .join(cases, cases.c.id == readings.c.case_id)
-            .join(users, users.c.id == skips.c.reader)
-        )
-        .where(
-            transaction.in_project(cases),
-            readings.c.state.in_(("waiting", "leased")),
-            skips.c.reason.startswith(WRONG),
-        )
-    )
-    return transaction.all(query.order_by(skips.c.id.desc()).limit(MOST_SHOWN))

@@ -36,9 +36,9 @@ from expertload._store import TRAINING_SET
 from expertload.desk.desk import Desk
 from expertload.desk.intake.sampling import is_set_apart, training_probability
 from expertload.desk.queue.claims import classes_of
+from expertload.desk.queue.managing import ERASED
 from expertload.desk.store.database import AnyRow, Project, Transaction
 from expertload.desk.store.tables import events
-from expertload.desk.watch.policies import ERASED
 from expertload.exceptions import DeskRefusedError
 from expertload.io.annotations import Answered, write_annotations
 from expertload.io.write import open_writer

@@ -18,16 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import func, select
 
 from expertload.desk.desk import Desk
 from expertload.desk.intake.case import SentCase
-from expertload.desk.intake.receiving import Routed, Wanted, find_case, open_readings, route_all
+from expertload.desk.intake.receiving import Routed, Wanted, open_readings, route_all
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.intake.shadows import answer_row, as_json, as_sent
 from expertload.desk.store.database import AnyRow, Event, Transaction
 from expertload.desk.store.tables import (
-    bodies,
     cases,
     decisions,
     in_state,
@@ -207,81 +206,6 @@ _REOPEN = (
 _READING = (
     "SELECT case_id FROM readings WHERE state IN ('waiting', 'leased') AND case_id IN :numbers"
 )
-_STILL_OPEN = readings.c.state.in_(("waiting", "leased"))
-
-
-def _open_readings(transaction: Transaction, case: int) -> list[AnyRow]:
-    """Return the open readings of a case; nobody can take them before this transaction ends."""
-    its = select(readings).where(readings.c.case_id == case, _STILL_OPEN)
-    return transaction.all(its.with_for_update())
-
-
-def void_case(transaction: Transaction, key: str, *, reason: str) -> None:
-    """Take an open case out of the queue, for example if it was sent by mistake.
-
-    If the case is in the quality sample, its audit stays open for good, so it never counts in
-    favour of the promise. If readers disagreed about it, it counts as wrong: nobody can make such
-    a case vanish.
-    """
-    from expertload.desk.watch.quality import settle_audit  # avoids a cycle
-
-    case = find_case(transaction, key)
-    if case.state not in ("waiting", "disputed", "golden"):
-        raise DeskRefusedError(
-            "conflict", f"The case is {case.state}, and only an open case can be voided."
-        )
-    event = transaction.event(f"case.voided: {reason[:200]}", case_id=case.id)
-    transaction.move(cases, case, "void", event)
-    for reading in _open_readings(transaction, case.id):
-        transaction.move(readings, reading, "void", event, finished=transaction.now)
-    if case.state == "disputed":
-        settle_audit(transaction, case, "", ())
-
-
-# ------------------------------------------------------------------ erasing
-
-ERASED = b"Erased."
-_IS_OPEN = exists().where(readings.c.case_id == cases.c.id, _STILL_OPEN)
-
-
-def erase(transaction: Transaction, key: str) -> bool:
-    """Erase a case's body and probabilities; return False if that was done before.
-
-    Decisions, answers and digests stay, so the trail can still be verified. The case is no longer
-    used to certify policies.
-    """
-    case = find_case(transaction, key)
-    if transaction.value(select(_IS_OPEN).select_from(cases).where(cases.c.id == case.id)):
-        raise DeskRefusedError(
-            "conflict", "Somebody still has to read this case.", "void it first, or wait."
-        )
-    body = transaction.first(select(bodies.c.content).where(bodies.c.id == case.id))
-    beside = select(shadows.c.id).filter_by(case_id=case.id)
-    kept = transaction.values(beside.where(shadows.c.probabilities.is_not(None)))
-    if case.probabilities is None and not kept and (body is None or body.content == ERASED):
-        return False
-    event = transaction.event("case.erased", case_id=case.id)
-    transaction.update(cases, case.id, event, probabilities=None)
-    for shadow in kept:
-        transaction.update(shadows, shadow, event, probabilities=None)
-    if body is not None:
-        shown = {"kind": "text", "media_type": "text/plain; charset=utf-8"}
-        transaction.update(bodies, case.id, event, content=ERASED, **shown)
-    return True
-
-
-def keys_before(transaction: Transaction, moment: int) -> list[str]:
-    """Return the keys of cases that were received before a time and can be erased."""
-    left = cases.outerjoin(bodies, bodies.c.id == cases.c.id)
-    has_content = cases.c.probabilities.is_not(None) | (bodies.c.content != ERASED)
-    return transaction.values(
-        select(cases.c.key)
-        .select_from(left)
-        .where(transaction.in_project(cases), cases.c.received < moment, has_content, ~_IS_OPEN)
-        .order_by(cases.c.id)
-    )
-
-
 # ------------------------------------------------------------------ deciding waiting cases anew
 
 
