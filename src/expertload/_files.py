@@ -69,11 +69,17 @@ def replaced_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     _sync_folder(target.parent)
 
 
+def private(path: str, flags: int) -> int:
+    """Open a file that only its owner can read; an `opener` for `open`."""
+    return os.open(path, flags, 0o600)
+
+
 @contextlib.contextmanager
 def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a draft of a folder to fill; without an error, it becomes the target.
 
-    The target must not exist, or be empty: nothing that somebody has written is replaced.
+    The target must not exist, or be empty: nothing that somebody has written is replaced. Only its
+    owner can open it.
     """
     target = Path(path)
     draft = target.absolute().with_name(f".{target.absolute().name}.{secrets.token_hex(8)}.tmp")
@@ -81,7 +87,7 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise FileWriteError(f"{target} exists already. Hint: name a new folder.")
         try:
-            draft.mkdir()
+            draft.mkdir(mode=0o700)
             yield draft
             draft.replace(target)
         except BaseException:

@@ -6,11 +6,13 @@ import asyncio
 import base64
 import contextlib
 import io
+import json
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -22,9 +24,10 @@ from expertload.cli.app import app
 from expertload.desk import Desk
 from expertload.desk import app as server
 from expertload.desk.api.access import MOST_BYTES_ELSEWHERE
+from expertload.desk.api.cases import NDJSON, read_lines
 from expertload.desk.app import create_app
-from expertload.desk.intake import images
-from expertload.desk.intake.case import read_body
+from expertload.desk.intake import case, images
+from expertload.desk.intake.case import read_body, read_line
 from expertload.desk.pages import sign_in
 from expertload.desk.people import sessions
 from expertload.desk.people.accounts import (
@@ -33,6 +36,7 @@ from expertload.desk.people.accounts import (
     disable_user,
     enable_user,
     find_user,
+    revoke_token,
     set_password,
     set_roles,
 )
@@ -54,12 +58,12 @@ from expertload.desk.trail.webhooks import add_webhook
 from expertload.exceptions import DeskRefusedError
 from tests.desk.people import PASSWORD, Visitor, person, visit
 from tests.desk.serving import serving
-from tests.desk.world import sent
+from tests.desk.world import dumps, sent
 
 
-def ask(world, method, path, *, token="", parts=()):
+def ask(world, method, path, *, token="", parts=(), more=()):
     """Send a request to the app itself; return the status, and how many parts it has read."""
-    headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
+    headers = {"authorization": f"Bearer {token}", "content-type": "application/json"} | dict(more)
     scope = {
         "type": "http",
         "http_version": "1.1",
@@ -107,6 +111,65 @@ def test_a_long_form_is_refused_before_it_is_read_to_its_end(world):
     status, n_read = ask(world, "POST", "/sign-in", parts=[b"a" * 10_000] * 1_000)
     assert status in (403, 413)
     assert n_read <= MOST_BYTES_ELSEWHERE // 10_000 + 1
+
+
+FORMS = ["/manage/readers/golden", "/manage/policies", "/review/answer", "/account/password"]
+
+
+@pytest.mark.parametrize("path", FORMS)
+@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "x-www-form-urlencoded"])
+def test_no_form_of_a_stranger_is_read(world, path, kind):
+    more = {"origin": "http://desk", "host": "desk", "content-length": "60000"}
+    more["content-type"] = kind if "/" in kind else f"application/{kind}"
+    assert ask(world, "POST", path, parts=[b"a" * 30_000] * 2, more=more) == (303, 0)
+
+
+@pytest.mark.parametrize("path", ["/api/shadow", "/api/golden"])
+def test_what_a_token_that_has_ended_meanwhile_sends_is_not_stored(world, path):
+    """A long body may take many minutes to come."""
+    world.send_one("a", 0.6)
+    role = "api" if path == "/api/shadow" else "manager"
+    token = world.token("boss", role)
+    (number,) = (row.id for row in world.rows(select(tables.tokens.c.id)))
+    line = {"key": "a", "model": "m", "probabilities": {"cat": 1}}
+    if role == "manager":
+        line = {"key": "g", "label": "cat"}
+
+    def slowly():
+        yield json.dumps(line).encode()
+        world.desk.write(revoke_token, number)
+        yield b"\n"
+
+    with serving(create_app(world.desk)) as address:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/x-ndjson"}
+        answer = httpx.post(f"{address}{path}", headers=headers, content=slowly())
+    assert answer.status_code == 401, answer.text
+    assert world.rows(select(tables.shadows)) == []
+    assert len(world.rows(select(tables.cases))) == 1
+
+
+def test_what_somebody_disabled_meanwhile_sends_is_not_stored(served):
+    ann = person(served.desk, "ann", "manager")
+    person(served.desk, "ben", "manager")
+    head = "POST /manage/people HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+    with visit(served, "ann") as client:
+        own = f"Cookie: {'; '.join('='.join(pair) for pair in client.cookies.items())}\r\n"
+    address = urlsplit(served.address)
+    own += f"Host: {address.netloc}\r\nOrigin: {served.address}\r\nContent-Length: 21\r\n\r\n"
+    with socket.create_connection((address.hostname, address.port), timeout=30) as line:
+        line.sendall(f"{head}{own}name=eve&".encode())
+        time.sleep(0.3)
+        served.desk.write(disable_user, ann)
+        line.sendall(b"roles=reader")
+        assert line.recv(65_536).startswith(b"HTTP/1.1 303")
+    assert served.desk.read(find_user, "eve") is None
+
+
+def test_a_case_of_too_many_values_is_refused_before_it_is_parsed(monkeypatch):
+    monkeypatch.setattr("orjson.loads", None)
+    monkeypatch.setattr("json.loads", None)
+    (refused,) = read_lines(b"[" + b"[]," * 2_000_000 + b"[]]", NDJSON, read_line)
+    assert refused.code == "too_large"
 
 
 @pytest.fixture
@@ -178,6 +241,23 @@ def test_a_receiver_who_takes_nothing_ends_the_connection(in_a_hurry, served, li
     assert httpx.get(f"{served.address}/healthz").status_code == 200
 
 
+def test_too_many_connections_leave_those_who_came_before_in_peace(monkeypatch, served):
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 5)
+    address = urlsplit(served.address)
+    with httpx.Client(base_url=served.address) as client, contextlib.ExitStack() as stack:
+        assert client.get("/healthz").status_code == 200
+        crowd = [
+            stack.enter_context(socket.create_connection((address.hostname, address.port)))
+            for _ in range(10)
+        ]
+        for one in crowd[4:]:
+            one.settimeout(10)
+            with contextlib.suppress(ConnectionResetError):
+                assert one.recv(1) == b"", "it is refused"
+        assert client.get("/healthz").status_code == 200
+    assert httpx.get(f"{served.address}/healthz").status_code == 200, "and later others come in"
+
+
 # ------------------------------------------------------------------ images
 
 
@@ -216,6 +296,32 @@ def test_an_image_that_would_grow_out_of_proportion_is_refused(monkeypatch):
     monkeypatch.setattr(images, "ALWAYS_ALLOWED", 0)
     with pytest.raises(DeskRefusedError, match="drawn again"):
         read_body(body_of(out.getvalue()))
+
+
+@pytest.mark.parametrize("how", ["plain", "escaped", "UTF-16", "golden"])
+def test_no_image_is_drawn_where_requests_are_answered(served, monkeypatch, how):
+    """However its sender spells that it is one."""
+    drawn = []
+
+    def draw(data):
+        drawn.append(threading.current_thread().name)
+        return "image/png", b"x"
+
+    monkeypatch.setattr(case, "redrawn", draw)
+    content = {"key": "a", "label": "cat", "body": body_of(jpeg_of_many_scans(1))}
+    written = json.dumps(content if how == "golden" else {**content, "confidence": 0.5})
+    if how == "escaped":
+        written = written.replace("image", "im\\u0061ge")
+    data = written.encode("utf-16-le" if how == "UTF-16" else "utf-8")
+    role, path = ("manager", "/api/golden") if how == "golden" else ("api", "/api/cases")
+    headers = {"authorization": f"Bearer {served.token('x', role)}"}
+    headers["content-type"] = "application/json"
+    answer = httpx.post(f"{served.address}{path}", content=data, headers=headers)
+    if how == "UTF-16":
+        assert (answer.status_code, drawn) == (422, [])
+    else:
+        assert answer.status_code in (200, 201)
+        assert [name.rpartition("_")[0] for name in drawn] == ["desk-images"]
 
 
 # ------------------------------------------------------------------ passwords, links and sessions
@@ -356,6 +462,39 @@ def test_a_desk_without_passwords_has_no_other_way_in(world):
         assert visitor.form(f"/welcome/{link}", password="").status_code == 404
 
 
+def test_a_slow_provider_holds_up_nothing_else(world):
+    """Anybody can start such a sign-in, as often as they like."""
+    over = threading.Event()
+
+    class Slow:
+        def name_of(self, *_):
+            over.wait(30)
+            return "nobody"
+
+    made = create_app(world.desk)
+    made.state.provider = Slow()
+
+    def come_back(address):
+        with httpx.Client(base_url=address, timeout=60) as client:
+            client.cookies.set("desk-attempt", "a.b.c")
+            return client.get("/single-sign-on/back?code=x&state=a").status_code
+
+    headers = {"authorization": f"Bearer {world.token('x', 'api')}"}
+    headers["content-type"] = "application/x-ndjson"
+    with serving(made) as address, ThreadPoolExecutor(60) as crowd:
+        came = [crowd.submit(come_back, address) for _ in range(60)]
+        time.sleep(0.5)
+        batch = dumps(*(sent(f"{i}", model="m" * 190) for i in range(300)))
+        try:
+            stored = httpx.post(f"{address}/api/cases", content=batch, headers=headers, timeout=5)
+        finally:
+            over.set()
+        assert stored.status_code == 200
+        statuses = [each.result() for each in came]
+    assert statuses.count(429) >= 30
+    assert set(statuses) == {403, 429}
+
+
 # ------------------------------------------------------------------ webhooks
 
 
@@ -404,6 +543,19 @@ def test_an_address_that_fails_in_any_way_silences_no_other(world, monkeypatch):
 
 
 INTERNAL = ["127.0.0.1", "10.1.2.3", "169.254.169.254", "[::1]", "[::ffff:10.0.0.1]", "localhost"]
+# Addresses of IPv6 that lead to one of IPv4: through a gateway, a tunnel, or an old notation.
+INTERNAL += [
+    "[64:ff9b::7f00:1]",
+    "[64:ff9b:1::a00:1]",
+    "[2002:a00:1::]",
+    "[::10.0.0.1]",
+    "[fec0::1]",
+]
+
+
+@pytest.mark.parametrize("host", ["64:ff9b::5db8:d822", "2002:5db8:d822::1", "2606:4700::1111"])
+def test_public_addresses_are_not_internal(host):
+    assert not webhooks.is_internal(host)
 
 
 @pytest.mark.parametrize("host", INTERNAL)
@@ -527,9 +679,18 @@ def test_a_deep_body_makes_no_huge_page(served):
 # ------------------------------------------------------------------ secrets in messages
 
 
-def test_no_error_shows_the_password_of_a_database():
-    address = "mysql://desk:geheim@host/desk"
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("mysql://desk:geheim@host/desk", "postgresql://"),
+        ("postgresql://desk:geheim@127.0.0.1:1/desk", "does not answer"),
+        ("postgresql://127.0.0.1:1/desk?password=geheim", "does not answer"),
+        ("postgresql://desk:geheim@127.0.0.1:geheim/desk", "cannot be read"),
+        ("postgresql://desk:geheim/x@127.0.0.1:1/desk", "does not answer"),
+    ],
+)
+def test_no_error_shows_the_password_of_a_database(address, said):
     done = CliRunner().invoke(app, ["desk", "verify", "--database", address])
-    assert done.exit_code == 1
-    assert "postgresql://" in done.output
+    assert (done.exit_code, isinstance(done.exception, SystemExit)) == (1, True)
+    assert said in " ".join(done.output.split())
     assert "geheim" not in done.output

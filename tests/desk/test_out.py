@@ -23,11 +23,13 @@ from expertload.cli.app import app
 from expertload.desk import Desk
 from expertload.desk.app import create_app
 from expertload.desk.client import DeskClient
+from expertload.desk.pages.audit import write_dossier
 from expertload.desk.store import open_database
 from expertload.desk.store.migrating import backup, restore
 from expertload.desk.store.tables import metadata, monitors, outbox
 from expertload.desk.trail.chain import seal_events, verify
 from expertload.desk.trail.export import export, export_bytes
+from expertload.desk.trail.training import export_annotations, export_for_training
 from expertload.desk.trail.webhooks import add_webhook, deliver, send_again
 from expertload.desk.watch.state import state_of
 from expertload.evaluation import evaluate
@@ -125,7 +127,14 @@ def test_an_export_of_nothing_has_its_columns(world, tmp_path, kind):
 def test_only_its_owner_can_read_an_export(world, tmp_path):
     world.send(sent("a"))
     export(world.desk, tmp_path / "cases.csv")
-    assert (tmp_path / "cases.csv").stat().st_mode & 0o777 == 0o600
+    world.with_rules(certify_share=0.0)
+    world.answer(world.claim(), "cat")
+    export_for_training(world.desk, tmp_path / "set")
+    export_annotations(world.desk, tmp_path / "tasks.json", tool="argilla")
+    write_dossier(world.desk, tmp_path / "dossier")
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    of_export = {name: modes[name] for name in ("cases.csv", "tasks.json", "set", "dossier")}
+    assert of_export == {"cases.csv": 0o600, "tasks.json": 0o600, "set": 0o700, "dossier": 0o700}
 
 
 def test_an_export_of_many_rows_is_written_in_parts(world, tmp_path, monkeypatch):

@@ -232,6 +232,25 @@ def test_labels_that_are_no_names_of_folders(world, tmp_path):
     assert found == ["%2E.%2Fup", "a%2Fb"]
 
 
+@pytest.mark.parametrize("label", ["metadata.csv", "manifest.json", "😀" * 200, "=1+1"])
+def test_no_label_of_a_reader_stops_an_export(world, tmp_path, label):
+    """Where no classes are named, readers may answer anything."""
+    one = {"key": "=2+3", "confidence": 0.5, "label": "x", "cluster": "@SUM(A1)"}
+    world.with_rules(certify_share=0.0)
+    world.send({**one, "body": image(1)})
+    world.answer(world.claim(), label)
+    manifest = export_for_training(world.desk, tmp_path / "set")
+    folder = manifest["folders"][label]
+    assert folder.isprintable()
+    assert len(list((tmp_path / "set" / folder).iterdir())) == 1
+    assert (tmp_path / "set/manifest.json").is_file()
+    with (tmp_path / "set/metadata.csv").open(newline="") as stream_:
+        (row,) = csv.DictReader(stream_)
+    assert (row["key"], row["patient"]) == ("'=2+3", "'@SUM(A1)")
+    assert row["label"].removeprefix("'") == label
+    assert not row["label"].startswith("=")
+
+
 def test_tables_become_columns_that_scikit_learn_reads(world, tmp_path):
     from sklearn.linear_model import LogisticRegression
 

@@ -28,7 +28,7 @@ from expertload.exceptions import DeskInUseError, DeskUnavailableError
 log = logging.getLogger("expertload.desk")
 SECONDS_BETWEEN_TASKS = 1.0
 MOST_HEAD_BYTES = 64_000
-MOST_CONNECTIONS = 1_000
+MOST_CONNECTIONS = 900  # many systems allow a program 1,024 files and connections
 MOST_SECONDS = 30.0  # for a request, plus a second for every so many bytes of it
 LEAST_BYTES_A_SECOND = 20_000
 IDLE_SECONDS = 75  # between two requests of a connection; browsers and proxies expect a minute
@@ -142,7 +142,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     A head is read before the sender is known, so endless headers could fill the memory. Slow
     senders and receivers could keep all connections for themselves. uvicorn's fast parser limits
-    neither.
+    neither; and its limit of connections refuses everybody, who was there before too.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -153,8 +153,10 @@ class LimitedProtocol(HttpToolsProtocol):
         self._blocked: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request."""
+        """Wait for the first request, unless there are too many connections already."""
         super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
         self._expect_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -237,7 +239,6 @@ def serve(app: FastAPI, listening: socket.socket) -> None:
             access_log=False,
             server_header=False,
             http=LimitedProtocol,
-            limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=10,
             timeout_keep_alive=IDLE_SECONDS,
         )

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, get_args
 from uuid import NAMESPACE_URL, uuid5
 
 from expertload._check import check_option
-from expertload._files import write_atomically
+from expertload._files import private, replaced_whole
 from expertload._labels import listed
 from expertload._names import Tool
 from expertload.exceptions import DataNotFoundError, FileFormatError
@@ -137,7 +137,8 @@ def write_annotations(
     Parameters
     ----------
     path : str or path-like
-        The JSON file to write; an older one is replaced completely or not at all.
+        The JSON file to write; an older one is replaced completely or not at all. Only its owner
+        can read it.
     cases : iterable of Answered
         The cases.
     tool : {"label-studio", "argilla"}
@@ -158,7 +159,8 @@ def write_annotations(
     check_option(tool, get_args(Tool), "tool")
     convert = _to_argilla if tool == "argilla" else _to_label_studio
     items = [convert(one) for one in cases]
-    write_atomically(path, json.dumps(items, ensure_ascii=False, indent=1) + "\n")
+    with replaced_whole(path) as draft, open(draft, "xb", opener=private) as stream:
+        stream.write(json.dumps(items, ensure_ascii=False, indent=1).encode() + b"\n")
 
 
 # ------------------------------------------------------------------ what both have in common

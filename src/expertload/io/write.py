@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import compute
 
-from expertload._files import explained_write_errors, replaced_whole
+from expertload._files import explained_write_errors, private, replaced_whole
 from expertload.exceptions import FileFormatError
 
 Write = Callable[[Mapping[str, Any]], None]
@@ -48,14 +48,10 @@ def open_writer(
     with (
         explained_write_errors(out),
         replaced_whole(out) as draft,
-        open(draft, "xb", opener=_private if is_private else None) as stream,
+        open(draft, "xb", opener=private if is_private else None) as stream,
         stream_writer(stream, kind) as write,
     ):
         yield write
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 @contextmanager

@@ -105,6 +105,14 @@ async def _sender(request: Request) -> Principal | None:
     return sender
 
 
+async def body_of(request: Request) -> bytes:
+    """Return the body; refuse if the token has ended since, because it may take many minutes."""
+    data = await request.body()
+    del request.state.sender
+    require(await _sender(request), *request.state.who.roles)
+    return data
+
+
 def needs(*roles: Role) -> Callable[[Request], Awaitable[Principal]]:
     """Return a dependency that gives the sender, or refuses one without any of these roles."""
 

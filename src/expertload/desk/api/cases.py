@@ -8,6 +8,7 @@ server has not seen yet is checked before the request is read, so nothing from s
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +17,24 @@ from typing import Any, TypeVar
 import orjson
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 
-from expertload.desk.api.access import Gate, desk_of, error_body, failure_of, needs, token_of
+from expertload.desk.api.access import (
+    Gate,
+    body_of,
+    desk_of,
+    error_body,
+    failure_of,
+    needs,
+    token_of,
+)
 from expertload.desk.desk import Desk
-from expertload.desk.intake.case import MOST_CASES, SentCase, Shadow, read_line, read_shadow
+from expertload.desk.intake.case import (
+    MOST_CASES,
+    MOST_TEXT,
+    SentCase,
+    Shadow,
+    read_line,
+    read_shadow,
+)
 from expertload.desk.intake.images import PROCESSES
 from expertload.desk.intake.receiving import Outcome, decisions_of, find_case, receive
 from expertload.desk.intake.shadows import receive_shadows
@@ -30,6 +46,10 @@ router = APIRouter(prefix="/api")
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 SMALL = 50_000  # bytes; a smaller request is parsed without another thread
+# JSON may spell the letters of "image" as \u0069 and so on.
+MAY_HAVE_IMAGES = re.compile(rb'"image"|\\u006')
+# Parsing holds up everything else, and takes as long as there are values, with commas between them.
+MOST_COMMAS = MOST_TEXT + 300_000
 MOST_TOGETHER = 500
 
 Result = Outcome | DeskRefusedError
@@ -57,14 +77,16 @@ class Intake:
             require(await self._desk.aread(find_token, token), "api")
             self._seen.add(token)
 
-    async def read(self, data: bytes, kind: str) -> list[SentCase | DeskRefusedError]:
-        """Read the cases of a request; only those with images wait for one another."""
-        has_images = b'"image"' in data
+    async def read(
+        self, data: bytes, kind: str, read: Callable[[bytes], T]
+    ) -> list[T | DeskRefusedError]:
+        """Read the lines of a request; only those with images wait for one another."""
+        has_images = MAY_HAVE_IMAGES.search(data) is not None
         if len(data) < SMALL and not has_images:
-            return read_lines(data, kind, read_line)
+            return read_lines(data, kind, read)
         threads = self._with_images if has_images else None
         reading = asyncio.get_running_loop().run_in_executor
-        return await reading(threads, read_lines, data, kind, read_line)
+        return await reading(threads, read_lines, data, kind, read)
 
     async def store(self, token: str, sent: Sequence[SentCase]) -> Sequence[Result]:
         """Store cases; return the outcome of each, or why it was refused."""
@@ -152,7 +174,7 @@ async def send(request: Request) -> Response:
         raise DeskRefusedError(
             "wrong_media_type", "Send cases as application/json or application/x-ndjson."
         )
-    read = await intake.read(await request.body(), kind)
+    read = await intake.read(await request.body(), kind, read_line)
     return _answer(kind, read, await intake.store(token, _good(read)))
 
 
@@ -182,7 +204,7 @@ def install_cases(app: FastAPI) -> None:
 async def send_shadows(request: Request) -> Response:
     """Store answers to known cases, a line each; a bad line does not affect the others."""
     kind = JSON if request.headers.get("content-type", "").startswith(JSON) else NDJSON
-    read = await asyncio.to_thread(read_lines, await request.body(), kind, read_shadow)
+    read = await request.app.state.intake.read(await body_of(request), kind, read_shadow)
     return _answer(kind, read, await desk_of(request).awrite(receive_shadows, _good(read)))
 
 
@@ -197,6 +219,8 @@ def read_lines(data: bytes, kind: str, read: Callable[[bytes], T]) -> list[T | D
 
 
 def _read_or_refuse(line: bytes, read: Callable[[bytes], T]) -> T | DeskRefusedError:
+    if line.count(b",") > MOST_COMMAS:
+        return DeskRefusedError("too_large", f"A case may have at most {MOST_COMMAS} values.")
     try:
         return read(line)
     except DeskRefusedError as error:

@@ -17,11 +17,12 @@ from expertload.desk.api.access import (
     Number,
     Reason,
     ReasonBody,
+    body_of,
     desk_of,
     needs,
     seconds,
 )
-from expertload.desk.api.cases import JSON, lines_of
+from expertload.desk.api.cases import JSON, NDJSON, lines_of
 from expertload.desk.api.claims import CorrectionBody
 from expertload.desk.intake.golden import add_golden, read_golden
 from expertload.desk.intake.routing import read_policy
@@ -61,7 +62,7 @@ async def show_policies(request: Request) -> list[dict[str, Any]]:
 )
 async def add(request: Request) -> dict[str, Any]:
     """Store a policy that 'expertload evaluate --save-policy' wrote."""
-    document = policy_text(await request.body())
+    document = policy_text(await body_of(request))
     return await _policy(request, await desk_of(request).awrite(policies.add_policy, document))
 
 
@@ -172,7 +173,7 @@ async def show_challengers(request: Request) -> dict[str, list[dict[str, Any]]]:
 @manager.post(
     "/challengers/{model:path}/adopt", summary="Let a model in shadow decide a share of the cases"
 )
-async def adopt(model: str, body: AdoptBody, request: Request) -> dict[str, Any]:
+async def adopt(model: Name, body: AdoptBody, request: Request) -> dict[str, Any]:
     """Decide a share of the cases by this model: raised to 1 in steps, 0 is the way back."""
     desk = desk_of(request)
     policy = await desk.awrite(challengers.adopt, model, body.share, seen=body.seen)
@@ -200,12 +201,15 @@ async def show_readers(request: Request) -> dict[str, Any]:
 )
 async def add_truths(request: Request) -> dict[str, int]:
     """Store golden cases, a line of JSON each, whose 'label' is the truth; all or none."""
-    return {"added": await add_lines(request, await request.body())}
+    return {"added": await add_lines(request, await body_of(request))}
 
 
 async def add_lines(request: Request, data: bytes) -> int:
     """Store the golden cases of a file; return how many are new."""
-    sent = [read_golden(line) for line in data.split(b"\n") if line.strip()]
+    sent = await request.app.state.intake.read(data, NDJSON, read_golden)
+    for refused in sent:
+        if isinstance(refused, DeskRefusedError):
+            raise refused
     return await desk_of(request).awrite(add_golden, sent)
 
 

@@ -100,9 +100,12 @@ def read_line(line: bytes | str) -> SentCase:
 
 
 def parsed(line: bytes | str) -> Any:
-    """Parse JSON with the standard parser, whose errors say what is wrong."""
+    """Parse JSON with the standard parser, whose errors say what is wrong.
+
+    It would also read UTF-16, in which nobody has looked for images.
+    """
     try:
-        return json.loads(line)
+        return json.loads(line if isinstance(line, str) else line.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise _refuse(
             f"This is not JSON ({_short(str(error))}).", "send one object per line."

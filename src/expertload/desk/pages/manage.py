@@ -10,12 +10,11 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, File, Form, Path, Request, Response, UploadFile
-from pydantic import Field
 from sqlalchemy import func, select
 
 from expertload._names import Role, Which
 from expertload.desk.api import management
-from expertload.desk.api.access import Number, ReasonBody, desk_of
+from expertload.desk.api.access import Name, Number, ReasonBody, desk_of
 from expertload.desk.intake.receiving import decisions_of, find_case
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.pages.overview import evidence_chart, overview
@@ -163,7 +162,7 @@ def _steps(challenger: Challenger) -> list[float]:
 class AdoptForm(management.AdoptBody):
     """The same fields, and the model, which the interface has in its address."""
 
-    model: Annotated[str, Field(max_length=200)]
+    model: Name
 
 
 @manager.post("/challengers/adopt")

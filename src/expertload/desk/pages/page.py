@@ -56,7 +56,7 @@ HEADERS = {
 
 
 class PageRoute(APIRoute):
-    """A route that accepts forms only from this desk, and whose refusals are pages."""
+    """A route whose refusals are pages, and which reads forms only of its own users and pages."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler, guarded."""
@@ -64,7 +64,12 @@ class PageRoute(APIRoute):
 
         async def guarded(request: Request) -> Response:
             try:
-                _check_form(request)
+                if request.method not in ("GET", "HEAD"):
+                    _check_form(request)
+                    for each in self.dependant.dependencies:
+                        # FastAPI asks who comes when it has read the form; here, before.
+                        if each.call is not None and hasattr(each.call, "roles"):
+                            await each.call(request)
                 return await inner(request)
             except Exception as error:
                 return _refused(request, error)
@@ -110,8 +115,6 @@ def page_of(path: str) -> str:
 
 def _check_form(request: Request) -> None:
     """Refuse a form that comes from another site or is too long."""
-    if request.method in ("GET", "HEAD"):
-        return
     if not _is_from_here(request):
         raise DeskRefusedError(
             "bad_origin",

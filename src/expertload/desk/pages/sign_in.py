@@ -5,7 +5,6 @@ The session is a random cookie.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import ipaddress
 import time
@@ -36,13 +35,14 @@ def prepare(
 ) -> None:
     """Set up an app's limits on wrong passwords, its trusted proxy and its sign-in provider."""
     app.state.proxy, app.state.provider = proxy, provider
-    app.state.passwords = sessions.PasswordThreads() if passwords else None
+    app.state.asking = sessions.SignInThreads()
+    app.state.passwords = sessions.SignInThreads() if passwords else None
     app.state.guesses_a_name = sessions.Throttle(5)
     app.state.guesses_an_address = sessions.Throttle(50)
 
 
-def _passwords(request: Request) -> sessions.PasswordThreads:
-    threads: sessions.PasswordThreads | None = request.app.state.passwords
+def _passwords(request: Request) -> sessions.SignInThreads:
+    threads: sessions.SignInThreads | None = request.app.state.passwords
     if threads is None:
         raise DeskRefusedError("not_found", "People do not sign in to this desk with passwords.")
     return threads
@@ -271,7 +271,8 @@ def _back(request: Request) -> str:
 async def to_provider(request: Request) -> Response:
     """Send the browser to the provider."""
     attempt = sign_on.Attempt.new()
-    answer = go(await asyncio.to_thread(_provider(request).address, attempt, _back(request)))
+    asking = request.app.state.asking
+    answer = go(await asking.run(_provider(request).address, attempt, _back(request)))
     cookie = _attempt_cookie(request)
     _set_cookie(request, answer, cookie, ".".join(attempt), ATTEMPT_SECONDS)
     return answer
@@ -284,7 +285,7 @@ async def from_provider(request: Request, code: str = "", state: str = "") -> Re
     attempt = sign_on.Attempt.read(request.cookies.get(_attempt_cookie(request), ""))
     if attempt is None or not hmac.compare_digest(attempt.state.encode(), state.encode()):
         raise DeskRefusedError("forbidden", "This sign-in did not start here.", "sign in again.")
-    name = await asyncio.to_thread(provider.name_of, code, attempt, _back(request))
+    name = await request.app.state.asking.run(provider.name_of, code, attempt, _back(request))
     desk = desk_of(request)
     who = await desk.aread(accounts.find_named, name)
     if who is None:

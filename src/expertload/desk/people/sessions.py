@@ -113,19 +113,19 @@ class Throttle:
             times.pop()
 
 
-class PasswordThreads:
-    """Threads that stretch passwords, so that nothing else waits for them; few may wait.
+class SignInThreads:
+    """Threads that stretch passwords, or ask a provider, and that few may wait for.
 
-    Stretching takes 32 MB and a tenth of a second. In the threads that everything shares, some
-    hundred attempts at once would hold up the cases.
+    Stretching takes 32 MB and a tenth of a second, and a provider may take ten seconds to answer.
+    In the threads that everything shares, some hundred attempts at once would hold up the cases.
     """
 
     def __init__(self, *, threads: int = 2, most_waiting: int = 20) -> None:
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="desk-passwords")
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="desk-sign-in")
         self._free = most_waiting
 
     async def run(self, work: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-        """Run `check_password` or `hash_password`; refuse if too many already wait."""
+        """Run work in one of these threads; refuse if too many already wait."""
         if not self._free:
             raise DeskRefusedError("too_many", "Too many people are signing in. Try again soon.")
         self._free -= 1

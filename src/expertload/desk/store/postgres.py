@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from sqlalchemy import Connection, Table, create_engine, inspect, make_url, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from expertload._check import require_extra
 from expertload.desk.store.database import Database, Rows, WantsExclusive
 from expertload.desk.store.migrating import LOCK, copy_tables
+from expertload.exceptions import ParameterError
 
 T = TypeVar("T")
 WRITERS = 16
@@ -37,7 +38,13 @@ class PostgresDatabase(Database):
     def __init__(self, address: str) -> None:
         psycopg = require_extra("psycopg", "desk-postgres", "A desk on PostgreSQL")
         self.driver_error = psycopg.Error
-        url = make_url(address).set(drivername="postgresql+psycopg")
+        try:
+            url = make_url(address).set(drivername="postgresql+psycopg")
+        except (ArgumentError, ValueError):  # their messages may show the password
+            raise ParameterError(
+                "The address of the database cannot be read. Hint: write "
+                "postgresql://USER:PASSWORD@HOST:PORT/NAME, with %40 for @ in a password."
+            ) from None
         engine = create_engine(
             url.set(query={**TIMEOUTS, **url.query}),
             pool_pre_ping=True,
@@ -50,7 +57,7 @@ class PostgresDatabase(Database):
         snapshots = engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
-        name = f"The database {url.render_as_string(hide_password=True)}"
+        name = f"The database {url.set(query={}).render_as_string(hide_password=True)}"
         super().__init__(name, engine, snapshots)
         self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="desk-writer")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -186,6 +187,12 @@ def _arrays(
     for name in classes:
         arrays[f"p_{name}"] = pa.array([some.get(name) for some in probabilities], "float64")
     return arrays
+
+
+def no_formula(value: Any) -> Any:
+    """Return a value that no spreadsheet runs: an apostrophe precedes a formula."""
+    is_formula = isinstance(value, str) and re.match(FORMULA, value)
+    return f"'{value}" if is_formula and not re.match(NUMBER, value) else value
 
 
 def _without_formulas(columns: dict[str, Any]) -> dict[str, Any]:

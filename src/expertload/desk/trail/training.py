@@ -39,6 +39,7 @@ from expertload.desk.queue.claims import classes_of
 from expertload.desk.queue.managing import ERASED
 from expertload.desk.store.database import AnyRow, Project, Transaction
 from expertload.desk.store.tables import events
+from expertload.desk.trail.export import no_formula
 from expertload.exceptions import DeskRefusedError
 from expertload.io.annotations import Answered, write_annotations
 from expertload.io.write import open_writer
@@ -47,6 +48,7 @@ EXPORTED = "training.exported"
 ROWS_AT_ONCE = 100  # bodies may be large
 IMAGES, TABLE, MANIFEST = "metadata.csv", "train.parquet", "manifest.json"
 COLUMNS = ("key", "label", "weight", "patient")
+LONGEST_FOLDER = 200  # bytes; no file system takes more than 255
 NOT_IN_NAMES = '\\/:*?"<>|%'
 # A case that the policy accepted was labelled because it was drawn, or in a look-back, which takes
 # the smallest draws of a policy from a time on. Every other case was labelled because it came.
@@ -145,7 +147,7 @@ class _TrainingSet:
         own = (row.key, row.label, 1 / probability, row.cluster)
         self.classes[row.label] += 1
         if row.kind == "image":
-            self.images.append((self._write_image(row), *own))
+            self.images.append((self._write_image(row), *map(no_formula, own)))
         else:
             self.rows.append(dict(zip(COLUMNS, own, strict=True)) | dict(features(row)))
 
@@ -195,7 +197,12 @@ class _TrainingSet:
 def _folder_name(label: str) -> str:
     """Return a label as a folder's name that every system accepts."""
     plain = "".join(quote(c, safe="") if c in NOT_IN_NAMES else c for c in label)
-    return f"%2E{plain[1:]}" if plain.startswith(".") else plain
+    if plain.startswith(".") or plain in (IMAGES, TABLE, MANIFEST):
+        plain = f"%{ord(plain[0]):02X}{plain[1:]}"
+    if len(data := plain.encode()) > LONGEST_FOLDER:
+        digest = hashlib.sha256(label.encode()).hexdigest()[:16]
+        plain = data[: LONGEST_FOLDER - 20].decode(errors="ignore") + f"%{digest}"
+    return plain
 
 
 def _file_digest(path: Path) -> str:

@@ -38,6 +38,9 @@ ATTEMPTS = 12
 LONGEST_PAUSE = 3_600
 TIMEOUT = 10.0
 AT_ONCE = 50
+# All that is assigned of IPv6, and addresses whose last 32 bits a gateway takes for one of IPv4.
+PUBLIC = ipaddress.IPv6Network("2000::/3")
+NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def add_webhook(transaction: Transaction, url: str) -> tuple[int, str]:
@@ -75,7 +78,13 @@ def is_internal(host: str) -> bool:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:  # a name, which is looked up when a message is sent
         return host == "localhost" or host.endswith(".localhost")
-    address = getattr(address, "ipv4_mapped", None) or address
+    if isinstance(address, ipaddress.IPv6Address):
+        if address in NAT64:
+            address = ipaddress.IPv4Address(int(address) % 2**32)
+        elif inside := address.ipv4_mapped or address.sixtofour:
+            address = inside
+        elif address not in PUBLIC:
+            return True
     return not address.is_global or address.is_multicast
 
 
