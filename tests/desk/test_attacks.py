@@ -7,12 +7,13 @@ import base64
 import contextlib
 import io
 import json
+import re
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 import pytest
@@ -28,7 +29,7 @@ from expertload.desk.api.cases import NDJSON, read_lines
 from expertload.desk.app import create_app
 from expertload.desk.intake import case, images
 from expertload.desk.intake.case import read_body, read_line
-from expertload.desk.pages import sign_in
+from expertload.desk.pages import page, sign_in
 from expertload.desk.people import sessions
 from expertload.desk.people.accounts import (
     add_token,
@@ -674,6 +675,42 @@ def test_a_deep_body_makes_no_huge_page(served):
         page = ann.get("/review")
     assert page.status_code == 200
     assert len(page.content) < 1_000_000
+
+
+# ------------------------------------------------------------------ markup in what is sent
+
+MARKUP = "<script>alert(1)</script>\"'><img src=x onerror=y>"
+
+
+def test_markup_in_names_labels_keys_and_reasons_is_text_on_every_page(served):
+    number = served.activate()
+    shown = {"body": {"kind": "json", "content": {MARKUP: MARKUP}}, "shadow": {MARKUP: {"cat": 1}}}
+    for key in (f"1 {MARKUP}", f"2 {MARKUP}"):
+        served.send(sent(key, 0.6, group=MARKUP, model=MARKUP[:9], **shown))
+    person(served.desk, MARKUP, "reader")
+    served.desk.write(add_token, f"program {MARKUP}", "api")
+    seen = {}
+    with visit(served, f"eve {MARKUP}", "reader", "manager", "auditor") as eve:
+        eve.form("/review/next")
+        seen["/review"] = eve.get("/review").text
+        lease = re.search(r'name="lease" value="([^"]*)"', seen["/review"]).group(1)
+        eve.form("/review/skip", lease=lease, reason="This case seems wrong", more=MARKUP)
+        seen["next /review"] = eve.get("/review").text
+        lease = re.search(r'name="lease" value="([^"]*)"', seen["next /review"]).group(1)
+        eve.form("/review/answer", lease=lease, label="cat", submission=MARKUP)
+        eve.form(f"/manage/policies/{number}/withdraw", reason=MARKUP)
+        pages = [*(place for place, *_ in page.PLACES), "/review/answers", "/account"]
+        asked = quote(f"1 {MARKUP}")
+        pages += [f"/manage/cases?key={asked}", f"/audit?case={asked}", f"/sign-in?next=/{asked}"]
+        for path in pages:
+            answer = eve.get(path)
+            assert answer.status_code == 200, path
+            seen[path] = answer.text
+    for path, text_ in seen.items():
+        assert "<script>alert" not in text_, path
+        assert "<img src=x" not in text_, path
+    for path in ("/review", "/manage/policies", "/manage/people", "/audit", "/manage/challengers"):
+        assert "&lt;script&gt;alert" in seen[path], path
 
 
 # ------------------------------------------------------------------ secrets in messages
