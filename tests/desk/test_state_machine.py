@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import tempfile
+from pathlib import Path
 
+import pandas as pd
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -19,6 +21,7 @@ from expertload.desk.queue.answers import answer, correct_own, undo
 from expertload.desk.queue.claims import extend, hand_back, skip
 from expertload.desk.queue.managing import correct_of, reopen, void_case
 from expertload.desk.trail.chain import seal_events
+from expertload.desk.trail.training import export_for_training
 from expertload.desk.watch.policies import (
     active_policy,
     add_policy,
@@ -27,8 +30,10 @@ from expertload.desk.watch.policies import (
     trial_policy,
     withdraw,
 )
+from expertload.desk.watch.recertify import blind_labels
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
+from tests.desk.test_watch import read_all
 from tests.desk.world import CLASSES, Clock, World, policy_text, sent
 from tests.postgres import MEMORY
 
@@ -45,6 +50,13 @@ keys = st.sampled_from([f"case-{i}" for i in range(12)])
 confidences = st.sampled_from([0.55, 0.99, 0.01, float("nan")])
 
 
+def patient_of(key: str) -> dict[str, str]:
+    """Of three cases in a row, the first two are of one patient, the third has none."""
+    number = int(key.rpartition("-")[2])
+    return {} if number % 3 == 2 else {"cluster": f"patient-{number // 3}"}
+
+
+MANAGED = ["activate", "withdraw", "seal", "golden", "golden", "try", "anew", "export"]
 CORRECTIONS = ["own", "own", "manager", "reopen", "void"]
 WAYS = ["answer"] * 6 + ["undo", "undo", "lose", "old", "extend", "return", "skip", "hold"]
 
@@ -62,6 +74,8 @@ class Day(RuleBasedStateMachine):
         self.leases: list[tuple[str, str, str]] = []
         self.submissions: list[tuple[str, str, str]] = []
         self.told: dict[str, tuple] = {}
+        self.trained: set[str] = set()
+        self.certified: set[str] = set()
         self.steps = 0
 
     @initialize()
@@ -75,7 +89,7 @@ class Day(RuleBasedStateMachine):
         self._send(batch)
 
     def _send(self, batch) -> None:
-        contents = [sent(key, p) for key, p in batch]
+        contents = [sent(key, p, **patient_of(key)) for key, p in batch]
         for content, outcome in zip(contents, self.world.send(*contents), strict=True):
             if isinstance(outcome, Outcome):
                 p = repr(content["probabilities"]["cat"])
@@ -169,7 +183,7 @@ class Day(RuleBasedStateMachine):
         self.desk.write(begin, number, "trial", share=0.5)
 
     @precondition(lambda self: self.steps % 4 == 3)
-    @rule(what=st.sampled_from(["activate", "withdraw", "seal", "golden", "golden", "try", "anew"]))
+    @rule(what=st.sampled_from(MANAGED))
     def manage(self, what) -> None:
         active = self.desk.read(active_policy)
         if what == "golden":
@@ -183,11 +197,31 @@ class Day(RuleBasedStateMachine):
             decide_all_waiting(self.desk)
         elif what == "seal":
             seal_events(self.desk)
+        elif what == "export":
+            self._export()
         elif active is not None:
             self.desk.write(withdraw, active.id, reason="test")
 
+    def _export(self) -> None:
+        """Export for training: what trained never certifies, and the reverse."""
+        self.certified |= {*self.desk.read(blind_labels).clusters}
+        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+            try:
+                export_for_training(self.desk, Path(folder, "set"))
+            except DeskRefusedError as refused:
+                assert refused.code == "too_few"  # noqa: PT017 - it may also work
+            else:
+                found = pd.read_parquet(Path(folder, "set/train.parquet"))
+                alone = "k:" + found.key
+                self.trained |= {*("c:" + found.patient).fillna(alone)}
+        assert not self.trained & self.certified
+
     def teardown(self) -> None:
         try:
+            check_all(self.desk)
+            names = [name for name, role in PEOPLE if role == "reader"]
+            read_all(self.world, lambda key: "cat", names=names)
+            self._export()
             check_all(self.desk)
         finally:
             self.desk.close()
