@@ -594,6 +594,29 @@ def test_a_name_that_leads_to_an_internal_address_gets_no_message(world, monkeyp
     assert more["sni_hostname"] == "rebound.example.org"
 
 
+def test_a_name_that_nobody_answers_for_silences_no_other(world, monkeypatch):
+    """All lookups share a few threads; here one takes longer than a message may."""
+    monkeypatch.setattr(webhooks, "TIMEOUT", 1.0)
+
+    def look_up(host, *_, **__):
+        if host == "slow.example.org":
+            time.sleep(1.5)
+        return [(0, 0, 0, "", ("93.184.216.34", 0))]
+
+    async def sent_to(client, request, **options):
+        return httpx.Response(204)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(httpx.AsyncClient, "send", sent_to)
+    for name in ("slow", "fast"):
+        world.desk.write(add_webhook, f"https://{name}.example.org")
+    for n in range(20):
+        world.desk.write(webhooks.announce, "test", {"n": n})
+    assert webhooks.deliver(world.desk) == 20
+    failed = world.rows(select(tables.outbox.c.error).where(tables.outbox.c.state == "waiting"))
+    assert [row.error for row in failed] == ["TimeoutError"] * 20
+
+
 # ------------------------------------------------------------------ the trail
 
 

@@ -169,6 +169,8 @@ def test_errors_inside_are_told_in_the_one_form(served, monkeypatch, error, stat
     answer = httpx.post(f"{served.address}/api/cases", content=BODIES[0], headers=signed(served))
     assert answer.status_code == status
     assert set(answer.json()["error"]) == {"code", "message", "hint"}
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["x-content-type-options"] == "nosniff"
 
 
 def test_single_cases_share_a_transaction(served, monkeypatch):

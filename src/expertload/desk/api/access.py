@@ -51,6 +51,8 @@ HEADERS = {
     "unauthorized": {"WWW-Authenticate": "Bearer"},
     "too_large": {"Connection": "close"},  # otherwise the rest of an endless request is read
     "unavailable": {"Retry-After": "1"},
+    # Starlette answers these outside of `Gate`.
+    "internal": {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"},
 }
 # Every answer has these, unless it says otherwise.
 SAFE = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))

@@ -214,21 +214,29 @@ async def _post_all(messages: Sequence[AnyRow], allowed: Sequence[str]) -> list[
     """Send messages at the same time, so that no receiver keeps another one waiting."""
     import httpx
 
+    # A host is looked up once for all of its messages: one whose name nobody answers for would
+    # otherwise take all threads that look up names.
+    found: dict[str, asyncio.Task[str]] = {}
     async with httpx.AsyncClient(timeout=TIMEOUT) as client:
-        posts = (_post(client, message, allowed) for message in messages)
+        posts = (_post(client, message, allowed, found) for message in messages)
         return list(await asyncio.gather(*posts))
 
 
-async def _found(host: str, port: int | None) -> str:
+async def _found(host: str) -> str:
     """Return an address of a host; refuse the host if any of its addresses is internal."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     addresses = [str(place[0]) for *_, place in found]
     if any(map(is_internal, addresses)):
         raise PermissionError
     return addresses[0]
 
 
-async def _post(client: httpx.AsyncClient, message: AnyRow, allowed: Sequence[str]) -> str | None:
+async def _post(
+    client: httpx.AsyncClient,
+    message: AnyRow,
+    allowed: Sequence[str],
+    found: dict[str, asyncio.Task[str]],
+) -> str | None:
     """Send one message; return what went wrong, or None if it arrived.
 
     The name is looked up once, so that it cannot lead elsewhere after it was checked.
@@ -250,7 +258,9 @@ async def _post(client: httpx.AsyncClient, message: AnyRow, allowed: Sequence[st
             headers["Host"] = url.netloc.decode()
             named = {"sni_hostname": url.host}
             if url.host not in allowed:
-                url = url.copy_with(host=await _found(url.host, url.port))
+                if url.host not in found:
+                    found[url.host] = asyncio.create_task(_found(url.host))
+                url = url.copy_with(host=await asyncio.shield(found[url.host]))
             request = client.build_request(
                 "POST", url, content=message.payload, headers=headers, extensions=named
             )
