@@ -43,6 +43,7 @@ def areas(tmp_path, monkeypatch):
             found[loss, seed] = rng.uniform(0.8, 0.9)
             values = {("raw:test", "aucoc"): found[loss, seed], ("training", "clipped"): 0.25}
             values |= {("raw:test", name): 0.5 for name in ("accuracy", "load@90", "ece")}
+            values |= {("test", "aucoc"): found[loss, seed] + 0.01, ("test", "load@90"): 0.5}
             rows += rows_of_run(loss, options, seed, values)
     write_rows(tmp_path / "claim-resnet9-usual.csv", rows)
     return found
@@ -91,15 +92,16 @@ def test_a_line_by_hand(areas):
 
 
 def test_on_top_by_hand(areas):
+    """Single networks are those of the runs; views and pairs were measured with the networks."""
     write_records(
         strong.ON_TOP,
         [
-            {"arm": "usual", "loss": loss, "seed": s, "step": "raw", "aucoc": a, "load": 1 - a}
+            {"arm": "usual", "loss": loss, "seed": s, "step": "views", "aucoc": a, "load": 1 - a}
             for (loss, s), a in areas.items()
         ],
     )
     ce, own = (np.array([areas[loss, s] for s in SEEDS]) for loss in ("ce", "ce+aucoc"))
-    cells = cells_of("claim-strong-on-top", "| usual | raw weights")
+    cells = cells_of("claim-strong-on-top", "| usual | and two views")
     assert cells[2:] == [
         "3",
         f"{100 * ce.mean():.2f}",
@@ -109,10 +111,82 @@ def test_on_top_by_hand(areas):
         f"{100 * (1 - own).mean():.2f}",
         in_points(1 - own, 1 - ce),
     ]
+    cells = cells_of("claim-strong-on-top", "| usual | averaged weights")
+    assert cells[2:6] == [
+        "3",
+        f"{100 * ce.mean() + 1:.2f}",
+        f"{100 * own.mean() + 1:.2f}",
+        in_points(own, ce),
+    ]
+
+
+def test_views_of_runs_that_are_elsewhere_stay(areas, tmp_path):
+    old = {"arm": "usual", "loss": "ce", "seed": 10, "step": "views", "aucoc": 0.8, "load": 0.5}
+    write_records(strong.ON_TOP, [old])
+    assert list(strong.measure_on_top(tmp_path)) == []
+    assert strong.read_records(strong.ON_TOP) == [{k: str(v) for k, v in old.items()}]
+
+
+# ------------------------------------------------------------------ in words
+
+
+def test_the_words_have_the_numbers_of_the_table(areas):
+    ce, own = ([areas[loss, seed] for seed in SEEDS] for loss in ("ce", "ce+aucoc"))
+    first, averaged, control = make("claim-strong-in-words").splitlines()
+    assert "with 25 % of the steps clipped" in first
+    assert f"changes by {in_points(own, ce)} points over 3 seeds" in first
+    assert f"changes by {in_points(own, ce)} in the usual setting." in averaged
+    gce = [areas["gce", seed] for seed in SEEDS]
+    assert control.startswith("- **Generalised cross-entropy**")
+    assert f"changes it by {in_points(gce, ce)} over 3 seeds" in control
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ((0.01, 0.011, 0.012), "the loss helps, and a gain of three points is excluded"),
+        ((0.04, 0.041, 0.042), "the loss helps, and a gain of three points is not excluded"),
+        ((-0.04, -0.041, -0.042), "the loss does harm, and a gain of three points is excluded"),
+        ((-0.001, 0.0, 0.001), "no gain is shown, and a gain of three points is excluded"),
+        ((-0.1, 0.0, 0.1), "no gain is shown, and a gain of three points is not excluded"),
+    ],
+)
+def test_the_rule_judges(areas, tmp_path, changes, words):
+    rows = []
+    for seed, change in zip(SEEDS, changes, strict=True):
+        for loss, area in (("ce", 0.8), ("ce+aucoc", 0.8 + change)):
+            values = {(split, "aucoc"): area for split in ("raw:test", "test")}
+            rows += rows_of_run(loss, {}, seed, values | {("raw:test", "load@90"): 0.5})
+    write_rows(tmp_path / "claim-resnet9-usual.csv", rows)
+    assert f"over 3 seeds: {words}." in make("claim-strong-in-words")
+
+
+def test_what_is_due_to_the_schedule_and_what_to_clipping(areas, tmp_path):
+    for arm, offset in (("steps", 0.01), ("authors", 0.03)):
+        rows = []
+        for loss, seed in areas:
+            values = {("raw:test", "aucoc"): areas["ce", seed] - offset, ("test", "aucoc"): 0.8}
+            rows += rows_of_run(loss, {}, seed, values | {("raw:test", "load@90"): 0.5})
+        write_rows(tmp_path / f"claim-resnet9-{arm}.csv", rows)
+    last = make("claim-strong-in-words").splitlines()[-1]
+    assert "the usual schedule is worth +1.00 (+1.00 to +1.00) points" in last
+    assert "at 2 +2.00 (+2.00 to +2.00)" in last
+
+
+def test_what_is_left_of_the_rule(areas):
+    left = make("claim-strong-open").splitlines()
+    assert "- `claim-resnet9-usual`, focal loss: seed 10, 11, 12, 13" in left
+    assert "- `claim-resnet9-authors`, cross-entropy: seed 10, 11, 12, 13" in left
+    assert left[-1].startswith("- the paper's loss on top")
 
 
 def test_nothing_run(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "HERE", tmp_path)
     monkeypatch.setattr(strong, "ON_TOP", tmp_path / "on-top.csv")
-    for what in ("claim-strong", "claim-strong-tuning", "claim-strong-on-top"):
+    for what in (
+        "claim-strong",
+        "claim-strong-in-words",
+        "claim-strong-on-top",
+        "claim-strong-tuning",
+    ):
         assert make(what) == "*Not run.*\n"

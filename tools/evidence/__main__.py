@@ -18,7 +18,7 @@ from tools.evidence.loop import SETTINGS, play_loops
 from tools.evidence.loop_tables import loop
 from tools.evidence.outlier_tables import ladder_outliers
 from tools.evidence.pages import PAGES, fill
-from tools.evidence.strong import measure_on_top
+from tools.evidence.strong import measure_on_top, strong, strong_on_top
 from tools.evidence.team import measure_certificates, measure_readers, measure_teams
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +45,11 @@ def main() -> None:
     stranger.add_argument("--data-dir", type=Path, help="where data files are")
     claimer = commands.add_parser("claim", help="read the runs of the paper's claim, as CSV")
     claimer.add_argument("runs", type=Path, help="folder with the runs of claim-NAME")
-    claimer.add_argument("--data-dir", type=Path, help="where data files are")
+    topped = commands.add_parser(
+        "on-top", help="measure the strong networks over views and in pairs, as CSV"
+    )
+    topped.add_argument("runs", type=Path, help="folder with the runs of claim-resnet9-NAME")
+    topped.add_argument("--data-dir", type=Path, help="where data files are")
     teamed = commands.add_parser("team", help="measure teams with real people's answers, as CSV")
     teamed.add_argument("data", type=Path, help="folder with the files of people's answers")
     player = commands.add_parser("loop", help="play rounds of learning from experts, as CSV")
@@ -77,9 +81,12 @@ def main() -> None:
     if arguments.command == "claim":
         for line in gather_claim(arguments.runs):
             print(line, flush=True)
+        print(f"\n{claim_summary()}\n{strong()}")
+        return
+    if arguments.command == "on-top":
         for line in measure_on_top(arguments.runs, data_dir=arguments.data_dir):
             print(line, flush=True)
-        print(f"\n{claim_summary()}")
+        print(f"\n{strong_on_top()}")
         return
     if arguments.command == "team":
         for measure in (measure_teams, measure_readers, measure_certificates):

@@ -68,6 +68,7 @@ python -m tools.evidence.settle runs-claim  # some five hours of one core
 python -m tools.evidence ladder runs-ladder
 python -m tools.evidence outliers runs-ladder
 python -m tools.evidence claim runs-claim
+python -m tools.evidence on-top runs-claim
 python -m tools.evidence loop
 python -m tools.evidence gather runs
 python -m tools.evidence examine runs/retinamnist-cpu runs/dermamnist-cpu

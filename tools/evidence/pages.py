@@ -31,7 +31,13 @@ from tools.evidence.ladder_tables import (
 from tools.evidence.loop_tables import loop, loop_rounds
 from tools.evidence.markdown import DASH, NOTHING, table
 from tools.evidence.outlier_tables import ladder_outlier_scores, ladder_outliers
-from tools.evidence.strong import strong, strong_on_top, strong_tuning
+from tools.evidence.strong import (
+    strong,
+    strong_in_words,
+    strong_on_top,
+    strong_open,
+    strong_tuning,
+)
 from tools.evidence.team_tables import (
     team_certificates,
     team_readers,
@@ -165,7 +171,9 @@ MAKERS: dict[str, Callable[..., str]] = {
     "claim-tuning": claim_tuning,
     "claim-strong": strong,
     "claim-strong-tuning": strong_tuning,
+    "claim-strong-in-words": strong_in_words,
     "claim-strong-on-top": strong_on_top,
+    "claim-strong-open": strong_open,
     "ladder": ladder,
     "ladder-calibration": ladder_calibration,
     "ladder-outliers": ladder_outliers,

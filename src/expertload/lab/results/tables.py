@@ -333,7 +333,11 @@ def _markdown(table: Table) -> str:
     headings, *body = _grid(table)
     grid = [headings, ["---", *["---:"] * (len(headings) - 1)], *body]
     lines = ["| " + " | ".join(word.replace("|", "\\|") for word in words) + " |" for words in grid]
-    note = f"; published figures with {table.source}" if table.source else ""
+    note = (
+        f"; published figures with {table.source}, by the authors' definitions"
+        if table.source
+        else ""
+    )
     return "\n".join([f"**{table.caption} (%){note}**", "", *lines, ""])
 
 
