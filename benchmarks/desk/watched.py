@@ -1,9 +1,9 @@
 """`expertload desk serve`, with a task that records how long the event loop pauses.
 
 The task sleeps for 10 ms again and again. What it oversleeps is the time in which the loop could
-answer nobody. `GET /pauses` answers with the longest pause since the last call, and with how long
-the loop's own thread and all threads of the desk computed in it. A loop that did not work waited
-for Python's lock while other threads worked, and for a core in the rest of the time.
+answer nobody. `GET /pauses` answers with the longest pause since the last call, and with the most
+that the loop's own thread, and all threads of the desk together, computed within one nap. In the
+rest of a pause the desk waited for a core: on a machine with free cores, only this is left of it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ class Watched:
         if scope.get("path") != "/pauses":
             await self.app(scope, receive, send)
             return
-        (pause, loop, desk), self.pauses = max(self.pauses), [(0.0, 0.0, 0.0)]
+        (pause, loop, desk), self.pauses = (
+            map(max, zip(*self.pauses, strict=True)),
+            [(0.0, 0.0, 0.0)],
+        )
         answer = JSONResponse({"longest": pause, "loop": loop, "desk": desk})
         await answer(scope, receive, send)
 

@@ -103,8 +103,11 @@ def test_a_token_ends_when_it_expires_or_its_user_is_disabled(world):
 
     token = world.desk.write(add_token, "ann", "reader", days=1)
     assert world.desk.read(find_token, token).name == "ann"
+    assert world.desk.read(all_tokens)[0].ended is None
     world.clock.turn(86_401)
     assert world.desk.read(find_token, token) is None
+    (row,) = world.desk.read(all_tokens)
+    assert row.ended == row.expires, "and lists say so"
     token = world.desk.write(add_token, "ann", "reader")
     world.desk.database.write(lambda c: c.execute(text("UPDATE users SET disabled = 1")))
     assert world.desk.read(find_token, token) is None

@@ -433,7 +433,7 @@ def list_tokens(*, desk: Desk) -> None:
     from expertload.desk.people import accounts
 
     for row in desk.read(accounts.all_tokens):
-        ended = "" if row.revoked is None else "  ended"
+        ended = "" if row.ended is None else "  ended"
         console().print(f"{row.id}  {one_line(row.name)}  {row.role}{ended}", markup=False)
 
 

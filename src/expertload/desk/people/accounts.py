@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, get_args
 
-from sqlalchemy import ColumnElement, Select, select, union, update
+from sqlalchemy import ColumnElement, Select, case, func, select, union, update
 
 from expertload._names import Role
 from expertload.desk.store.database import SECOND, AnyRow, Event, Transaction
@@ -227,9 +227,15 @@ def end_of(day: date) -> int:
 
 
 def all_tokens(transaction: Transaction) -> list[AnyRow]:
-    """Return the tokens of this project, without their digests, the newest first."""
+    """Return the tokens of this project, without their digests, the newest first.
+
+    `ended` is when a token was revoked or has expired; None while it is valid.
+    """
     shown = [column for column in tokens.c if column is not tokens.c.digest]
-    ours = select(*shown).where(transaction.in_project(tokens))
+    expired = case((tokens.c.expires <= transaction.now, tokens.c.expires))
+    ours = select(*shown, func.coalesce(tokens.c.revoked, expired).label("ended")).where(
+        transaction.in_project(tokens)
+    )
     return transaction.all(ours.order_by(tokens.c.id.desc()))
 
 
