@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from pathlib import Path
 
 import httpx
@@ -169,3 +170,18 @@ def test_the_interface_does_not_know_the_pages():
     files = list(Path(api.__file__).parent.glob("*.py"))
     assert len(files) >= 5
     assert [file.name for file in files if "desk.pages" in file.read_text()] == []
+
+
+def test_the_senders_page_has_every_call(world):
+    """Calls that are alike share a row, `…/skip` for the later ones."""
+    page = Path(__file__).parents[2] / "docs/desk/sender.md"
+    rows = [row for row in _plain(page.read_text("utf-8")).splitlines() if row.startswith("| `")]
+    for path in map(_plain, create_app(world.desk).openapi()["paths"]):
+        stem, _, last = path.rpartition("/")
+        short = re.compile(rf"{re.escape(stem.removesuffix('/{}'))}.*`…(/{{}})?/{last}`")
+        whole = re.compile(rf" {re.escape(path)}[`?]")
+        assert any(whole.search(row) or short.search(row) for row in rows), path
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"{[\w:]+}", "{}", text)
