@@ -9,6 +9,7 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
@@ -318,6 +319,12 @@ def test_repeated_feature_rows_are_named():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.fit(X + 0.01 * np.random.default_rng(1).normal(size=X.shape), y)
+    mixed = pd.DataFrame(X).assign(branch=np.where(X[:, 1] > 0, "north", None))
+    mixed.columns = mixed.columns.astype(str)
+    numbers = make_column_transformer(("passthrough", ["0", "1"]))
+    model.set_params(estimator=make_pipeline(numbers, model.estimator))
+    with pytest.warns(DelegatingClassifierWarning, match="800 of 1000 feature rows repeat"):
+        model.fit(mixed, y)
 
 
 def test_clusters_are_routed_through_a_cross_validation():

@@ -89,9 +89,11 @@ class DelegatingClassifierWarning(UserWarning):
 def _warn_of_repeats(X: Any) -> None:
     """Warn if feature rows repeat, as they do for several cases of one patient."""
     rows = np.asarray(X) if hasattr(X, "__array__") or isinstance(X, list) else np.empty(0)
-    if rows.ndim != 2 or rows.dtype.kind not in "biuf" or not rows.size:
+    if rows.ndim != 2 or not rows.size:
         return
-    n_repeated = len(rows) - len({row.tobytes() for row in np.ascontiguousarray(rows)})
+    is_mixed = rows.dtype.kind == "O"  # a frame with numbers and names
+    n_distinct = len({str(row.tolist()) if is_mixed else row.tobytes() for row in rows})
+    n_repeated = len(rows) - n_distinct
     if n_repeated > REPEATED_SHARE * len(rows):
         warnings.warn(
             f"{n_repeated} of {len(rows)} feature rows repeat another one. If they are cases of "
