@@ -195,6 +195,9 @@ def test_the_guarantee_in_words():
         "class 'malignant' are decided automatically as something else. One can be 95 % sure "
         "that all of this holds."
     )
+    missed = op.certify_classes(screened(200), promises="missed:malignant=0.02").guarantee
+    assert "Nothing is certified at a share missed of 0.02: " in missed
+    assert "A share missed of 0.038 is within reach" in missed
     few = op.certify_classes(
         screened(100), promises=["precision:malignant=0.99", "missed:malignant=0.2"]
     )

@@ -426,6 +426,64 @@ def test_large_clusters_that_are_worse_count_for_all_they_have():
     assert broken / ROUNDS <= limit(0.1, ROUNDS)
 
 
+@pytest.mark.simulation
+@pytest.mark.parametrize("what", ["class", "group"])
+def test_rare_clusters_with_many_cases_of_a_kind_count(what):
+    """All customers have 20 cases, nearly always one of a kind; few have 20, and all are wrong.
+
+    Half of the calibration sets hold none of these. The most cases of a cluster must be those of
+    all kinds, or such sets certify what the promise's own conditions allow to be broken.
+    """
+    rng, broken, alone, rounds = np.random.default_rng(0), 0, 0, 200
+    options = {"confidence_level": 0.9}
+    for _ in range(rounds):
+        many = rng.random(150) < 0.005
+        customer, place = np.repeat(np.arange(150), 20), np.tile(np.arange(20), 150)
+        is_kind = (place == 0) | many[customer]
+        correct = ~many[customer] & (rng.random(len(customer)) > 0.0097)  # 0.1 of them are wrong
+        confidence = 0.5 + rng.random(len(customer)) / 2
+        if what == "class":  # the answers 1 are of the kind
+            shown = np.where(is_kind, confidence, 1 - confidence)
+            cases = Cases.from_predictions(
+                np.where(correct, is_kind, ~is_kind).astype(int),
+                shown,
+                labels=[0, 1],
+                clusters=customer,
+            )
+            found = op.certify_classes(cases, promises="precision:1=0.9", **options)
+            broken += bool(found.certified)
+        else:
+            cases = Cases.from_correctness(
+                correct, confidence, clusters=customer, groups=is_kind.astype(int)
+            )
+            found = op.certify_groups(cases, target_accuracy=0.9, **options)
+            broken += found[1].is_certified
+        part = replace(cases.take(is_kind), groups=None)
+        alone += op.certify(part, target_accuracy=0.9, **options).is_certified
+    assert broken / rounds <= limit(0.1, rounds)
+    assert alone / rounds > limit(0.1, rounds)  # the control: cases of the kind alone
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("correlation", [0.1, 0.6])
+def test_few_cases_missed_in_clusters_or_with_delegated_ones(correlation):
+    """Wrong cases lie evenly below 0.8, so that 0.1 of all cases is wrong above 0.4."""
+    rng, broken, certified, ignored = np.random.default_rng(0), 0, 0, 0
+    for _ in range(ROUNDS):
+        wrong, shown, cluster = clustered_cases(rng, 200, 5, 0.2, correlation)
+        confidence = np.where(wrong, 0.8 * shown, shown)
+        cases = Cases.from_correctness(~wrong, confidence, clusters=cluster)
+        options = {"target_accuracy": 0.9, "confidence_level": 0.9, "risk": "joint"}
+        found = op.certify(cases, **options)
+        broken += found.threshold < 0.4
+        certified += found.threshold < 0.7
+        ignored += op.certify(replace(cases, clusters=None), **options).threshold < 0.4
+    assert broken / ROUNDS <= limit(0.1, ROUNDS)
+    assert certified / ROUNDS > 0.9
+    if correlation > 0.5:
+        assert ignored / ROUNDS > limit(0.1, ROUNDS)  # the control: clusters ignored
+
+
 def test_the_sentence_says_what_is_promised_of_clusters(tmp_path):
     rng = np.random.default_rng(0)
     correct, confidence, cluster = clustered_cases(rng, 400, 5, 0.98, 0.3)
@@ -471,7 +529,6 @@ def test_clusters_where_nothing_is_certified():
         ({"clusters": [1]}, ShapeError, "clusters"),
         ({"clusters": [0.5, 1.5]}, DataTypeError, "'clusters'"),
         ({"clusters": [1, 2], "cluster_promise": "some"}, ParameterError, "'one_case_each'"),
-        ({"clusters": [1, 2], "risk": "joint"}, ParameterError, "supports any risk"),
     ],
 )
 def test_bad_clusters(options, error, match):

@@ -80,6 +80,7 @@ PROMISES: dict[Risk, str] = {
         "at most a share of {rest} of all cases is accepted at confidence >= {at} and wrong, so "
         "that with perfect experts the team's accuracy is at least {target}"
     ),
+    "missed": "at most a share of {rest} is accepted at confidence >= {at} as something else",
     "cost": (
         "wrong decisions on cases accepted at confidence >= {at} cost at most {rest} on average "
         "over all cases"
@@ -122,10 +123,11 @@ class CertifiedPoint(OperatingPoint):
     method : str
         How the thresholds were tested: one of `expertload.operating_point.METHODS`, or "stream" for
         `expertload.monitoring.certify_stream`.
-    risk : {"selective", "joint", "cost", "team", "combined_team", "not_worse"}
+    risk : {"selective", "joint", "missed", "cost", "team", "combined_team", "not_worse"}
         Whether the target is for the accepted cases, for model and perfect experts together, one
-        minus the mean cost of wrong automatic decisions (`certify_mean_cost`), or for model and
-        real experts together (`expertload.team`).
+        minus the share of a class that is missed (`certify_classes`), one minus the mean cost of
+        wrong automatic decisions (`certify_mean_cost`), or for model and real experts together
+        (`expertload.team`).
     reason : str or None
         Why nothing was certified: "too_few_cases", "too_few_accepted", "over_confident_top",
         "not_enough_evidence" or "accuracy_too_low"; None if something was certified.
@@ -275,7 +277,7 @@ class CertifiedPoint(OperatingPoint):
         """The promise in words; or why there is none, and what would be enough."""
         if self.is_certified:
             return f"{sure_that(self.confidence_level)} {self._promise}. {self.conditions}"
-        target = f"at a target of {at_least(self.target_accuracy)}"
+        target = f"at {self._goal(self.target_accuracy)}"
         if self.risk == "not_worse":
             target = f"against experts alone with a margin of {1 - self.target_accuracy:.6g}"
         hint = f" {ONE_OF_EACH}" if self.clusters == "all_cases" else ""
@@ -359,10 +361,12 @@ class CertifiedPoint(OperatingPoint):
             return MOSTLY_WRONG
         if self.target_within_reach is None:
             return "No lower target that was tried is within reach of these data."
-        return (
-            f"A target of {self.target_within_reach:.6g} is within reach of these data; "
-            "certify it on fresh cases."
-        )
+        goal = self._goal(self.target_within_reach)
+        return f"A{goal[1:]} is within reach of these data; certify it on fresh cases."
+
+    def _goal(self, target: float) -> str:
+        kind = {"missed": "share missed", "cost": "mean cost"}.get(self.risk)
+        return f"a {kind} of {1 - target:.6g}" if kind else f"a target of {at_least(target)}"
 
     def __str__(self) -> str:
         return f"{super().__str__()} {self.guarantee}"

@@ -37,6 +37,7 @@ from expertload.operating_point.graded import (
     bet_on_clusters,
     descend_from,
     fixed_sequence,
+    largest_cluster,
     least_clustered_cases,
     least_graded_cases,
     one_case_each,
@@ -199,7 +200,6 @@ def certify(
             f"The targets must be distinct, and at least one. Got {targets}. "
             "Hint: pass, for example, target_accuracy=[0.9, 0.95]."
         )
-    check_cluster_promise(cases, cluster_promise, risk)
     points = certify_promises(cases, promises, cluster_promise, model_name)
     return points if _is_many(target_accuracy) else points[promises[0].target]
 
@@ -211,6 +211,7 @@ def certify_promises(
     model_name: str | None = None,
 ) -> CertifiedTargets:
     """Certify each promise at its share of the level."""
+    check_option(cluster_promise, get_args(ClusterPromise), "cluster_promise")
     origin, level = origin_of(cases, model_name), promises[0].error_level
     drawn = cluster_promise == "one_case_each" and cases.clusters is not None
     calibration = Calibration(one_case_each(cases) if drawn else cases)
@@ -253,15 +254,6 @@ def read_promise(
 def _is_many(target_accuracy: Any) -> bool:
     is_row = isinstance(target_accuracy, np.ndarray) and target_accuracy.ndim == 1
     return is_row or isinstance(target_accuracy, list | tuple)
-
-
-def check_cluster_promise(cases: Cases, what: Any, risk: Any) -> None:
-    """Raise unless this can be promised about clusters."""
-    check_option(what, get_args(ClusterPromise), "cluster_promise")
-    if cases.clusters is not None and what == "all_cases" and risk != "selective":
-        wanted = "must be 'selective' for clusters with cluster_promise='all_cases'"
-        hint = "cluster_promise='one_case_each' supports any risk"
-        raise ParameterError(message("risk", wanted, repr(risk), hint))
 
 
 # ------------------------------------------------------------------ the tests
@@ -353,14 +345,17 @@ def _certify_clusters(cases: Cases, calibration: Calibration, promise: Promise) 
     point = _point(calibration, ladder, promise._replace(method="fixed_sequence"))
     steps = ladder.steps
     if point.threshold == math.inf:
-        largest = int(np.unique(cases.unit, return_counts=True)[1].max())
+        largest = max(promise.largest, largest_cluster(cases))
         least = least_clustered_cases(promise, largest)
         advice = ClusterAdvice(cases, calibration, promise, least)
-        reached = steps.n_errors < steps.n_accepted * (1 - promise.target)
+        counted = steps.n_accepted
+        if promise.counts_all_cases:
+            counted = np.full(len(counted), float(calibration.n_cases))
+        reached = steps.n_errors < counted * (1 - promise.target)
         reason: Reason = "accuracy_too_low"
-        if steps.n_accepted.max() < least:
+        if counted.max() < least:
             reason = "too_few_cases"
-        elif (reached & (steps.n_accepted >= least)).any() or advice.sufficient_cases is not None:
+        elif (reached & (counted >= least)).any() or advice.sufficient_cases is not None:
             reason = "not_enough_evidence"
         return replace(point, reason=reason, advice=advice)
     on_all_cases = replace(ladder, steps=calibration.counts.at(steps.threshold))

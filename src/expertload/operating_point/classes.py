@@ -46,11 +46,8 @@ from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases
 from expertload.exceptions import InsufficientDataError, ParameterError
 from expertload.operating_point.certified import CertifiedPoint, ClusterPromise
-from expertload.operating_point.certify import (
-    certify_promises,
-    check_cluster_promise,
-    check_unweighted,
-)
+from expertload.operating_point.certify import certify_promises, check_unweighted
+from expertload.operating_point.graded import largest_cluster
 from expertload.operating_point.groups import PointsByName, groups_of
 from expertload.operating_point.ladder import Promise, Risk
 from expertload.operating_point.point import (
@@ -149,14 +146,14 @@ class ClassPromise(NamedTuple):
         >>> concerned.tolist(), kept[concerned].tolist()
         ([False, True, True], [0.0, 1.0])
         """
+        values = (decided, label)
+        automatic, known = (np.array([x is not None for x in each], np.bool_) for each in values)
         answered, belongs = (
-            np.array([each is not None and str(each) == str(self.label) for each in values])
-            for values in (decided, label)
+            np.array([x is not None and str(x) == str(self.label) for x in each], np.bool_)
+            for each in values
         )
-        known = np.array([each is not None for each in label])
         if self.kind == "precision":
             return answered, np.where(known, belongs, np.nan)
-        automatic = np.array([each is not None for each in decided])
         return belongs, np.where(known, answered | ~automatic, np.nan)
 
     def __str__(self) -> str:
@@ -344,7 +341,7 @@ def certify_classes(
     confidence_level : float, default=0.95
         The probability, over draws of the calibration cases, that all promises are kept.
     cluster_promise, model_name
-        As in `certify`; a limit on misses in clusters needs "one_case_each".
+        As in `certify`.
 
     Returns
     -------
@@ -368,7 +365,7 @@ def certify_classes(
     {'benign': '0.947', 'malignant': '0.823'}
     """
     wanted, level = _read_promises(promises, cases), _level(cases, confidence_level)
-    tested = _tested(cases, wanted, level, cluster_promise)
+    tested = _tested(cases, wanted, level, cluster_promise, largest_cluster(cases))
     return _certified(cases, tested, level, origin_of(cases, model_name))
 
 
@@ -414,11 +411,11 @@ def certify_group_classes(
     """
     names, rows = np.unique(groups_of(cases), return_inverse=True)
     wanted, level = _read_promises(promises, cases), _level(cases, confidence_level)
-    origin, points = origin_of(cases, model_name), {}
+    origin, points, largest = origin_of(cases, model_name), {}, largest_cluster(cases)
     for index, name in enumerate(plain_labels(names)):
         part, shared = cases.take(rows == index), 1 - (1 - level) / len(names)
         try:
-            tested = _tested(part, wanted, shared, cluster_promise)
+            tested = _tested(part, wanted, shared, cluster_promise, largest)
         except InsufficientDataError:
             tested = {}
         points[name] = _certified(part, tested, shared, origin)
@@ -451,17 +448,24 @@ def _read_promises(promises: str | Sequence[str], cases: Cases) -> list[ClassPro
 
 
 def _tested(
-    cases: Cases, wanted: Sequence[ClassPromise], level: float, clusters: ClusterPromise
+    cases: Cases,
+    wanted: Sequence[ClassPromise],
+    level: float,
+    clusters: ClusterPromise,
+    largest: int,
 ) -> dict[ClassPromise, CertifiedPoint]:
     """Test each promise on the cases that it is about, at its share of the level."""
     target, proba, _ = cases.predictions
     tested = {}
     for promise in wanted:
-        of = proba.argmax(axis=1) if promise.kind == "precision" else target
+        is_precision, share = promise.kind == "precision", (1 - level) / len(wanted)
+        of = proba.argmax(axis=1) if is_precision else target
         part = cases.take(of == _labels(cases).index(promise.label))
         if not len(part):
             raise InsufficientDataError(f"{promise} is about cases that the calibration lacks.")
-        tested[promise] = _certify(part, promise, (1 - level) / len(wanted), clusters)
+        risk: Risk = "selective" if is_precision else "missed"
+        tests = Promise(promise.target_accuracy, share, risk=risk, largest=largest)
+        tested[promise] = certify_promises(part, [tests], clusters)[tests.target]
     return tested
 
 
@@ -475,16 +479,6 @@ def _certified(
         point = at_threshold(cases.take(answer == column), threshold=_threshold(label, tested))
         points[label] = replace(point, origin=origin)
     return CertifiedClasses(points=points, promises=tested, confidence_level=level, origin=origin)
-
-
-def _certify(
-    part: Cases, promise: ClassPromise, error_level: float, clusters: ClusterPromise
-) -> CertifiedPoint:
-    """Test one promise on the cases that it is about."""
-    risk: Risk = "selective" if promise.kind == "precision" else "joint"
-    check_cluster_promise(part, clusters, risk)
-    tests = Promise(promise.target_accuracy, error_level, risk=risk)
-    return certify_promises(part, [tests], clusters)[tests.target]
 
 
 def _threshold(answer: Label, tested: dict[ClassPromise, CertifiedPoint]) -> float:

@@ -88,9 +88,15 @@ the target allows. If the threshold is bad, D is 0 or more on average, whatever 
 cluster have to do with each other. Clusters are independent, so that a gambler who stakes the share
 l of his capital on each, which multiplies it by 1 - l D, does not gain on average: one over the
 capital is a p-value. No stake may lose more than all: l < 1 / ((1 - r) M), M the most
-cases of a cluster. Thresholds are fixed by clusters set aside, whose labels are not used, and
+cases of a cluster: also those that are of another group, or that a promise about a class is not
+about, as they could be. Thresholds are fixed by clusters set aside, whose labels are not used, and
 tested from strict to loose; levels that come down without a failure are handed on (Wiens 2003),
 which is valid for any tests of fixed thresholds.
+
+Where delegated cases count too, as right ones, the sum is over all cases of the cluster. It only
+grows as the threshold is lowered, so the capital only falls: that any bad threshold passes is no
+more probable than that the strictest of them does. So no clusters are set aside, and one sequence
+has the whole level.
 
 *One case each* (``cluster_promise="one_case_each"``): one case of each cluster is drawn at random.
 These are independent, and certified as such. The promise is then about a case drawn at random from
@@ -309,14 +315,19 @@ def one_case_each(cases: Cases) -> Cases:
 def bet_on_clusters(cases: Cases, promise: Promise) -> Ladder:
     """Test thresholds by betting on the accepted cases of each cluster together."""
     cases = replace(cases, clusters=np.unique(cases.unit, return_inverse=True)[1])  # no gaps
-    largest = int(np.bincount(cases.unit).max())
+    largest = max(promise.largest, largest_cluster(cases))
     thresholds, shares, tested = _thresholds(cases, promise)
     wrong = 1.0 - tested.correct.astype(np.float64)
-    capital = [_log_capital(tested, wrong, t, promise.target, largest) for t in thresholds]
+    capital = [_log_capital(tested, wrong, t, promise, largest) for t in thresholds]
     steps = Steps.every(tested.tally).at(thresholds)._replace(log_capital=np.array(capital))
     expected = shares * len(wrong)
     granted = _grants(expected, promise, largest)
     return Ladder(steps, descend_from(steps.p_values(promise.target), granted), promise.target)
+
+
+def largest_cluster(cases: Cases) -> int:
+    """Return the most cases that belong together."""
+    return int(np.unique(cases.unit, return_counts=True)[1].max())
 
 
 def _thresholds(cases: Cases, promise: Promise) -> tuple[FloatArray, FloatArray, Cases]:
@@ -324,6 +335,8 @@ def _thresholds(cases: Cases, promise: Promise) -> tuple[FloatArray, FloatArray,
     if promise.thresholds is not None:
         given = np.unique(promise.thresholds)[::-1]
         return given, np.linspace(1 / len(given), 1, len(given)), cases
+    if promise.counts_all_cases:
+        return *quantile_thresholds(cases.confidence, N_STEPS), cases
     aside = drawn_apart(cases.unit)
     if aside.all():  # a single cluster is not enough for any test
         aside = ~aside
@@ -347,12 +360,14 @@ def drawn_apart(cluster: IntArray) -> BoolArray:
 
 
 def _log_capital(
-    tested: Cases, wrong: FloatArray, threshold: float, target: float, largest: int
+    tested: Cases, wrong: FloatArray, threshold: float, promise: Promise, largest: int
 ) -> float:
     """Return the logarithm of the capital after all clusters, the mean over the stakes."""
     accepted = reaches(tested.confidence, threshold)
-    excess = np.bincount(tested.unit[accepted], weights=(wrong - (1 - target))[accepted])
-    return cluster_log_capital(excess, target * largest)
+    counted = accepted | promise.counts_all_cases
+    loss = wrong * accepted - (1 - promise.target)
+    excess = np.bincount(tested.unit[counted], weights=loss[counted])
+    return cluster_log_capital(excess, promise.target * largest)
 
 
 def cluster_log_capital(loss: AnyArray, most: float) -> float:
@@ -363,6 +378,8 @@ def cluster_log_capital(loss: AnyArray, most: float) -> float:
 
 def _grants(expected: FloatArray, promise: Promise, largest: int) -> FloatArray:
     """Return the level granted at each threshold: the first that can pass, and some later ones."""
+    if promise.counts_all_cases:
+        return np.eye(1, len(expected))[0] * promise.error_level
     needed = 1.5 * least_clustered_cases(promise, largest)
     granted = np.zeros(len(expected))
     left = promise.error_level

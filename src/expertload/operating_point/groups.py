@@ -20,10 +20,10 @@ from expertload.exceptions import ParameterError
 from expertload.operating_point.certified import CertifiedPoint, ClusterPromise, Point, Points
 from expertload.operating_point.certify import (
     certify_promises,
-    check_cluster_promise,
     check_unweighted,
     read_promise,
 )
+from expertload.operating_point.graded import largest_cluster
 from expertload.operating_point.ladder import Risk
 from expertload.operating_point.point import (
     Decisions,
@@ -206,9 +206,9 @@ def certify_groups(
     """
     check_unweighted(cases.weight)
     promise = read_promise(target_accuracy, confidence_level, method, risk)
-    check_cluster_promise(cases, cluster_promise, risk)
     names, rows = np.unique(groups_of(cases), return_inverse=True)
-    shared = promise._replace(error_level=promise.error_level / len(names))
+    share = promise.error_level / len(names)
+    shared = promise._replace(error_level=share, largest=largest_cluster(cases))
     origin, points = origin_of(cases, model_name), {}
     for index, name in enumerate(plain_labels(names)):
         part = certify_promises(cases.take(rows == index), [shared], cluster_promise)

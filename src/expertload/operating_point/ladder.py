@@ -35,19 +35,24 @@ from expertload.tally import Tally
 
 __all__ = ["CertifiedThresholds", "Ladder", "Promise", "Risk", "Run", "Steps"]
 
-Risk = Literal["selective", "joint", "cost", "team", "combined_team", "not_worse"]
+Risk = Literal["selective", "joint", "missed", "cost", "team", "combined_team", "not_worse"]
 # The number of passed thresholds that a saved policy keeps.
 MOST_SAVED = 101
 
 
 class Promise(NamedTuple):
-    """The target, the levels and the method of a certification."""
+    """The target, the levels and the method of a certification.
+
+    ``largest`` is the most cases that a cluster may have, if its calibration cases may be fewer,
+    because they are those of a group or a class.
+    """
 
     target: float
     error_level: float
     method: Method = "spending"
     risk: Risk = "selective"
     thresholds: FloatArray | None = None
+    largest: int = 1
 
     @property
     def counts_all_cases(self) -> bool:
