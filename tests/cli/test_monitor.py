@@ -357,6 +357,79 @@ def test_from_branches_and_customers_to_a_monthly_check(run_command, tmp_path):
     assert verdict["state"] in ("confirmed", "not refuted")
 
 
+def screened(rng, n, name, folder):
+    """A file of screened cases of two branches, and the truth of each."""
+    shown = rng.beta(0.3, 0.6, n)
+    truth = np.where(rng.random(n) < shown, "bad", "good")
+    rows = [f"{name}{i},{'EW'[i % 2]},{p:.6f},{1 - p:.6f}" for i, p in enumerate(shown)]
+    labels = truth if name == "past" else [""] * n
+    lines = [f"{row},{label}" for row, label in zip(rows, labels, strict=True)]
+    text = "\n".join(["id,Filiale,p_bad,p_good,label", *lines])
+    (folder / f"{name}.csv").write_text(text + "\n")
+    return {f"{name}{i}": label for i, label in enumerate(truth)}
+
+
+def fill(file, truth):
+    audits = pd.read_csv(file, dtype=str)
+    audits.assign(label=audits["key"].map(truth)).to_csv(file, index=False)
+    return audits
+
+
+def test_a_month_of_promises_about_classes(run, run_command, tmp_path):
+    """Misses need the delegated cases: without them every case of the class looks missed."""
+    rng = np.random.default_rng(0)
+    screened(rng, 4000, "past", tmp_path)
+    promises = ["--promise", "missed:bad=0.1", "--promise", "precision:good=0.9"]
+    run_command("evaluate", "past.csv", *promises, "--save-policy", "p.json")
+    truth = screened(rng, 3000, "may", tmp_path)
+    run_command("decide", "p.json", "may.csv", "--keep", "id", "--out", "d.csv")
+    draw = ["--rate", 0.5, "--seed", 1, "--out", "a.csv"]
+    run_command("sample", "d.csv", *draw)
+    fill(tmp_path / "a.csv", truth)
+    error = run("p.json", "a.csv", code=1).stderr
+    assert "a.csv must also hold cases left to experts, for missed:bad=0.1" in error
+    assert "sample --with-delegated" in error
+    said = run_command("sample", "d.csv", *draw, "--with-delegated").stderr
+    assert "monitor POLICY a.csv --least-inclusion-probability 0.5" in said
+    drawn = fill(tmp_path / "a.csv", truth)
+    delegated = drawn["decided_label"].isna()
+    assert f"and {delegated.sum()} delegated cases taken" in said
+    assert set(drawn["inclusion_probability"][delegated]) == {"1"}
+    assert set(drawn["inclusion_probability"][~delegated]) == {"0.5"}
+    both = run("p.json", "a.csv", "--least-inclusion-probability", "0.5", "--json").stdout
+    missed, precision = json.loads(both)["promises"]
+    assert {missed["state"], precision["state"]} <= {"confirmed", "not refuted"}
+    assert missed["n_audits"] == (drawn["key"].map(truth) == "bad").sum()
+    assert precision["n_audits"] == (drawn["decided_label"] == "good").sum()
+
+
+def test_a_month_of_promises_about_classes_in_each_branch(run, run_command, tmp_path):
+    """A stream for each promise in each branch, from one file."""
+    rng = np.random.default_rng(0)
+    screened(rng, 6000, "past", tmp_path)
+    group = ["--group", "Filiale", "--certify-groups", "--promise", "missed:bad=0.1"]
+    run_command("evaluate", "past.csv", *group, "--save-policy", "p.json")
+    truth = screened(rng, 2000, "may", tmp_path)
+    kept = ["--keep", "id", "--keep", "Filiale"]
+    run_command("decide", "p.json", "may.csv", *kept, "--out", "d.csv")
+    run_command("sample", "d.csv", "--rate", 1, "--with-delegated", "--out", "a.csv")
+    audits = fill(tmp_path / "a.csv", truth)
+    said = json.loads(run("p.json", "a.csv", "--json").stdout)["promises"]
+    assert [each["promise"] for each in said] == ["E: missed:bad=0.1", "W: missed:bad=0.1"]
+    bad = audits["Filiale"][audits["key"].map(truth) == "bad"].value_counts()
+    assert [each["n_audits"] for each in said] == [bad["E"], bad["W"]]
+    east = ["--promise", "E: missed:bad=0.1", "--state", "watch.json"]
+    assert "E: missed:bad=0.1" in run("p.json", "a.csv", *east).stdout
+    west = ["--promise", "W: missed:bad=0.1", "--state", "watch.json"]
+    assert "audits of another policy" in run("p.json", "a.csv", *west, code=1).stderr
+    error = run("p.json", "a.csv", "--promise", "missed:bad=0.1", code=1).stderr
+    assert "must be one of E: missed:bad=0.1, W: missed:bad=0.1" in error
+    only = run("p.json", "a.csv", "--query", "SELECT * FROM file WHERE Filiale = 'E'", "--json")
+    assert [each["n_audits"] for each in json.loads(only.stdout)["promises"]] == [bad["E"], 0]
+    audits.drop(columns="Filiale").to_csv(tmp_path / "a.csv", index=False)
+    assert "There is no column 'Filiale'" in run("p.json", "a.csv", code=1).stderr
+
+
 def test_labels_that_are_no_classes_of_the_policy_are_refused(run, tmp_path):
     cases = Cases.from_predictions(["no", "yes"] * 150, [[0.9, 0.1], [0.2, 0.8]] * 150)
     operating_point.certify(cases, target_accuracy=0.95).save(tmp_path / "p.json")
@@ -405,7 +478,7 @@ def test_dates_are_rewritten_by_the_query_of_the_hint(run, policy, tmp_path):
 def test_a_sample_refuses_a_key_that_repeats_and_warns_of_clusters(run_command, tmp_path):
     file, _ = decisions_of_customers(tmp_path, [2] * 50)
     error = run_command("sample", file, "--key", "customer", code=1).stderr
-    assert "'customer' of d.csv must identify a case, but 'c0' is the key of 2 automatic" in error
+    assert "'customer' of d.csv must identify a case, but 'c0' is the key of 2 cases" in error
     said = run_command("sample", file).stderr
     assert "The column 'customer' of d.csv has 50 distinct values for 100 cases." in said
     assert "Warning" not in run_command("sample", file, "--cluster", "none").stderr

@@ -137,6 +137,17 @@ def test_labels_counted_as_they_come_break_it():
     assert refuted(in_order) > 0.9
 
 
+def test_a_limit_on_misses_is_watched_with_the_cases_of_experts():
+    """Of a class 5 % are missed and 35 % decided rightly, a fifth of both audited; experts read 60.
+
+    The control: the audits alone, in which the promise looks broken although it is kept.
+    """
+    kind = np.random.default_rng(0).choice(3, (ROUNDS, N), p=np.array([0.01, 0.07, 0.6]) / 0.68)
+    correct, weight = kind > 0, np.where(kind == 2, 0.2, 1.0)
+    assert 0.01 < refuted(correct, weight=weight) <= limit()
+    assert refuted(right(0.07 / 0.08, rounds=200, n=2000)) > 0.95
+
+
 # ------------------------------------------------------------------ the bound
 
 

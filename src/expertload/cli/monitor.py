@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +28,12 @@ from expertload.cli.screen import complain, console
 if TYPE_CHECKING:
     from expertload.io import AuditColumns, AuditTable, FileOptions
     from expertload.monitoring import AccuracyMonitor
-    from expertload.operating_point import ClassPromise
+    from expertload.operating_point import CertifiedClasses, ClassPromise
+    from expertload.operating_point.point import Label
 
-    Watched = tuple[ClassPromise | None, AccuracyMonitor, AuditTable, int]
+    # the name of a promise, the policy that makes it, what it is about, and the group
+    Watch = tuple[str | None, Any, ClassPromise | None, Label | None]
+    Watched = tuple[str | None, AccuracyMonitor, AuditTable, int]
 
 
 REFUTED = 3
@@ -111,7 +114,8 @@ def monitor(
     least_inclusion_probability : PROBABILITY
         The smallest probability with which any decided case is audited, if these differ.
     promise : PROMISE, default all
-        Watch one of several promises about classes, such as 'missed:malignant=0.02'.
+        Watch one of several promises about classes, such as 'missed:malignant=0.02'; within a
+        group, 'north: missed:malignant=0.02'.
     """
     if out is not None:
         check_picture(out, others=[policy, file, *filter(None, [state])])
@@ -127,26 +131,25 @@ def monitor(
     watches = _watches(promised, promise)
     if len(watches) > 1 and (state or out):
         raise typer.BadParameter("--state and --out are for one promise: name it with --promise.")
-    monitors = [
-        AccuracyMonitor.from_policy(
-            promised,
-            promise=str(about) if about else promise,
+    tables: dict[Label | None, AuditTable] = {}
+    results = []
+    for name, part, about, group in watches:
+        fresh = AccuracyMonitor.from_policy(
+            part,
+            promise=about and str(about),
             least_inclusion_probability=least_inclusion_probability,
             blocks=blocks,
             order=order or "decision",
         )
-        for about in watches
-    ]
-    audits = read_audits(
-        file,
-        names=columns,
-        options=opening,
-        classes=promised.origin.labels,
-        with_delegated=watches != [None],
-    )
-    results = []
-    for about, fresh in zip(watches, monitors, strict=True):
-        own = audits if about is None else audits.about(about)
+        if group not in tables:
+            tables[group] = read_audits(
+                file,
+                names=columns,
+                options=opening if group is None else _of_group(group, file, opening, promised),
+                classes=promised.origin.labels,
+                with_delegated=about is not None,
+            )
+        own = tables[group] if about is None else _about(about, tables[group], part)
         if order is None and own.decided_at is None:
             check_not_sorted(own)
         # Alone: the new audits of another run at the same time would be lost.
@@ -156,7 +159,7 @@ def monitor(
             if state is not None:
                 with explained_write_errors(state):
                     watched.save(state)
-        results.append((about, watched, own, n_new))
+        results.append((name, watched, own, n_new))
     if out is not None:
         from expertload.display import EvidenceDisplay
 
@@ -171,14 +174,55 @@ def monitor(
         raise typer.Exit(REFUTED)
 
 
-def _watches(promised: object, promise: str | None) -> list[ClassPromise | None]:
-    """Return the promises about classes to watch; None stands for the policy's accuracy."""
-    from expertload.operating_point import CertifiedClasses
+def _watches(promised: Any, promise: str | None) -> list[Watch]:
+    """Return what to watch: the policy's accuracy, or the promises about classes."""
+    from expertload.exceptions import ParameterError
+    from expertload.operating_point import CertifiedClasses, CertifiedGroupClasses
 
-    if not isinstance(promised, CertifiedClasses):
-        return [None]
-    certified = [each for each, point in promised.promises.items() if point.is_certified]
-    return [each for each in certified if promise in (None, str(each))] or [None]
+    is_by_group = isinstance(promised, CertifiedGroupClasses)
+    parts: Any = promised if is_by_group else {None: promised}
+    known = [
+        (str(about) if group is None else f"{group}: {about}", own, about, group)
+        for group, own in parts.items()
+        if isinstance(own, CertifiedClasses)
+        for about, point in own.promises.items()
+        if point.is_certified
+    ]
+    if not known and promise is None:
+        return [(None, promised, None, None)]
+    found = [watch for watch in known if promise in (None, watch[0])]
+    if not found:
+        listed = ", ".join(watch[0] for watch in known) or "a policy's own; this one has none"
+        raise ParameterError(f"--promise must be one of {listed}. Got {promise!r} instead.")
+    return found
+
+
+def _of_group(group: Label, file: Path, opening: FileOptions, promised: Any) -> FileOptions:
+    """Return options that also select the rows of a group."""
+    from expertload.io.formats import quoted, text_of
+    from expertload.io.source import open_source
+
+    column = promised.origin.group_column or "group"
+    named = quoted(open_source(file, opening).header.named(column))
+    rows = opening.query or "SELECT * FROM file"
+    query = f"SELECT * FROM ({rows}) WHERE {named}::VARCHAR = {text_of(str(group))}"
+    return replace(opening, query=query)
+
+
+def _about(about: ClassPromise, audits: AuditTable, promised: CertifiedClasses) -> AuditTable:
+    """Return the cases that a promise is about; refuse misses without the delegated cases."""
+    from expertload.exceptions import FileFormatError
+
+    decided = () if audits.answers is None else audits.answers[0]
+    is_partial = len(decided) and all(each is not None for each in decided)
+    if about.kind == "missed" and promised.n_delegated and is_partial:
+        raise FileFormatError(
+            f"{audits.where} must also hold cases left to experts, for {about}: an expert who "
+            "decides a case does not miss it. Without them, a kept promise would look broken. "
+            "Hint: 'expertload sample --with-delegated' takes them too; a case that is not "
+            "accepted, or has no decision, was left to experts."
+        )
+    return audits.about(about)
 
 
 def _continued(fresh: AccuracyMonitor, state: Path | None, policy: Path) -> AccuracyMonitor:
@@ -249,12 +293,12 @@ def _say(results: list[Watched], *, as_json: bool) -> None:
             screen.print(f"{known} of its rows were counted before.", style="dim")
         screen.print()
         if about is not None:
-            screen.print(str(about), style="bold", markup=False)
+            screen.print(about, style="bold", markup=False)
         screen.print(watched.summary(), style=STYLES[watched.state], markup=False)
 
 
 def _to_dict(
-    about: ClassPromise | None, watched: AccuracyMonitor, audits: AuditTable, n_new: int
+    about: str | None, watched: AccuracyMonitor, audits: AuditTable, n_new: int
 ) -> dict[str, Any]:
     from expertload import __version__
 
@@ -263,7 +307,7 @@ def _to_dict(
         "file": audits.where,
         "columns": asdict(audits.columns),
         "n_new": n_new,
-        **({} if about is None else {"promise": str(about)}),
+        **({} if about is None else {"promise": about}),
         **watched.to_dict(),
     }
 
@@ -279,6 +323,7 @@ def sample(
     more_doubtful: bool = False,
     key: str | None = None,
     cluster: str | None = None,
+    with_delegated: bool = False,
     seed: int | None = None,
     *,
     opening: FileOptions,
@@ -302,6 +347,9 @@ def sample(
     cluster : COLUMN
         The customer, patient, ... of a case: the rate is the share of these, and one case of each
         is drawn; 'none' turns off the warning about such columns.
+    with_delegated
+        Also take the cases left to experts, whose answers fill the column `label`: 'monitor' needs
+        them for a promise such as 'missed:malignant=0.02'.
     seed, default random
         The seed of a draw that can be repeated.
     """
@@ -316,13 +364,15 @@ def sample(
         more_doubtful=more_doubtful,
         key=key,
         cluster=cluster,
+        with_delegated=with_delegated,
         seed=seed,
         options=opening,
     )
     least = counts.least_inclusion_probability
     least = math.floor(least * 1e6) / 1e6  # rounded up, it would not be the least
     by_cluster = cluster not in (None, "none")
-    option = f" --least-inclusion-probability {least:g}" if more_doubtful or by_cluster else ""
+    differ = more_doubtful or by_cluster or with_delegated
+    option = f" --least-inclusion-probability {least:g}" if differ else ""
     one = (
         f": --rate {rate:g} is the share of the clusters, with one case of each"
         if by_cluster
@@ -330,8 +380,9 @@ def sample(
     )
     if counts.warning:
         complain(f"Warning: {counts.warning}", style="yellow")
+    others = f", and {counts.n_delegated} delegated cases taken" if with_delegated else ""
     console(stderr=True).print(
-        f"{counts.n_drawn} of {counts.n_decided} automatic decisions were drawn{one}. When their "
-        f"labels are filled in: expertload monitor POLICY {out or 'AUDITS'}{option}",
+        f"{counts.n_drawn} of {counts.n_decided} automatic decisions were drawn{others}{one}. "
+        f"When their labels are filled in: expertload monitor POLICY {out or 'AUDITS'}{option}",
         soft_wrap=True,
     )

@@ -116,8 +116,6 @@ class AuditTable:
             )
         concerned, kept = promise.outcomes(*self.answers)
         rows = np.flatnonzero(concerned)
-        if not len(rows):
-            raise FileFormatError(f"{self.where} holds no cases that {promise} is about.")
         share, when = self.inclusion_probability, self.decided_at
         return replace(
             self,
@@ -153,7 +151,7 @@ def read_audits(
         count as an error of the model.
     with_delegated : bool, default=False
         Whether the file may hold cases left to experts, for promises about classes: not accepted,
-        or without a decision. They are audited with certainty.
+        or without a decision. Without an inclusion probability, they are audited with certainty.
 
     Returns
     -------
@@ -181,7 +179,7 @@ def read_audits(
     table = source.read(names_of_all, [] if share is None else [share])
     if columns.correct and is_graded(table[columns.correct]):  # the opener reads numbers in text
         table |= source.read([columns.correct], [columns.correct])
-    if not len(table[taken[0]]):
+    if not len(table[taken[0]]) and not with_delegated:  # a class may be rare
         raise FileFormatError(f"{source.where} holds no audits.")
     for name in (columns.decided, columns.label, columns.key):
         if name is not None:
@@ -214,6 +212,7 @@ def draw_audits(
     more_doubtful: bool = False,
     key: str | None = None,
     cluster: str | None = None,
+    with_delegated: bool = False,
     seed: int | None = None,
     options: FileOptions | None = None,
 ) -> SampleCounts:
@@ -238,6 +237,9 @@ def draw_audits(
         warning about such columns. One case of each is drawn
         at random, and audited with the probability `rate`: several would not be independent. A
         case's probability is then `rate` over the number of decided cases of its cluster.
+    with_delegated : bool, default=False
+        Also take the cases left to experts, without a decision, for promises about how many cases
+        of a class are missed: all of them, or with `cluster` one case of each, decided or not.
     seed : int, optional
         For a draw that can be repeated; by default nobody can know it beforehand.
     options : FileOptions, optional
@@ -246,7 +248,8 @@ def draw_audits(
     Returns
     -------
     SampleCounts
-        The numbers of automatic decisions and of audits, and the smallest probability.
+        The numbers of automatic decisions, of those drawn and of delegated cases, and the smallest
+        probability.
 
     Examples
     --------
@@ -296,24 +299,30 @@ def draw_audits(
     decided = grades_from(table[columns["accepted"]], columns["accepted"], source.where) == 1
     if not decided.any():
         raise FileFormatError(f"{source.where} holds no automatic decisions.")
-    _check_keys(table[named][decided], named, source.where)
-    rows = {name: table[column][decided] for name, column in columns.items() if name != "accepted"}
-    inclusion = np.full(int(decided.sum()), share)
+    taken = np.ones(len(decided), dtype=np.bool_) if with_delegated else decided
+    _check_keys(table[named][taken], named, source.where)
+    rows = {name: table[column][taken] for name, column in columns.items() if name != "accepted"}
+    own = decided[taken]
+    inclusion = np.where(own, share, 1.0)
     if more_doubtful:
-        doubtful = rows["confidence"] < np.median(rows["confidence"])
+        doubtful = rows["confidence"] < np.median(rows["confidence"][own])
         more, less = round(min(1.5 * share, 1.0), 12), 0.5 * share
-        inclusion = np.where(doubtful, more, less)
+        inclusion = np.where(own, np.where(doubtful, more, less), 1.0)
     rng = np.random.default_rng(seed)
     drawn = rng.random(len(inclusion)) < inclusion
     if cluster is not None:
         names = known_clusters(table[cluster], cluster, source.where)
-        inclusion, drawn = _one_of_each(names[decided], share, rng)
+        inclusion, drawn = _one_of_each(names[taken], share, rng)
     n_drawn = int(drawn.sum())
+    rows["decided_label"] = np.where(own, rows["decided_label"], None)
     rows["inclusion_probability"] = inclusion
     with open_writer(out) as write:
         written = {name: pa.array(values[drawn].tolist()) for name, values in rows.items()}
         write({**written, "label": pa.nulls(n_drawn, pa.string())})
-    return SampleCounts(len(inclusion), n_drawn, float(inclusion.min()), warning)
+    n_audits = int(drawn[own].sum())
+    return SampleCounts(
+        int(own.sum()), n_audits, n_drawn - n_audits, float(inclusion.min()), warning
+    )
 
 
 def _check_keys(values: AnyArray, column: str, where: str) -> None:
@@ -323,7 +332,7 @@ def _check_keys(values: AnyArray, column: str, where: str) -> None:
     if times > 1:
         raise FileFormatError(
             f"The column '{column}' of {where} must identify a case, but '{key}' is the key of "
-            f"{times} automatic decisions. Hint: name the column that identifies a case (--key); "
+            f"{times} cases. Hint: name the column that identifies a case (--key); "
             "for the customer, patient, ... of a case, there is --cluster."
         )
 
@@ -338,17 +347,19 @@ def _one_of_each(
     chosen[member[order]] = order  # the last one of a random order
     drawn = np.zeros(len(member), dtype=np.bool_)
     drawn[chosen[rng.random(len(sizes)) < share]] = True
-    return share / sizes[member], drawn
+    return np.round(share / sizes[member], 12), drawn
 
 
 class SampleCounts(NamedTuple):
     """How many automatic decisions there were, how many were drawn, and the least probability.
 
-    If cases seem to form clusters that were not named, there is a warning.
+    Beside these, `n_delegated` delegated cases were taken. If cases seem to form clusters that were
+    not named, there is a warning.
     """
 
     n_decided: int
     n_drawn: int
+    n_delegated: int
     least_inclusion_probability: float
     warning: str = ""
 
@@ -456,7 +467,7 @@ def _check_classes(
 def _set_delegated_aside(
     table: Table, columns: AuditColumns, accepted: str | None, where: str
 ) -> tuple[AnyArray, AnyArray] | None:
-    """Return decisions and labels; delegated cases have no decision, and inclusion 1."""
+    """Return decisions and labels; delegated cases have no decision, and inclusion 1 if none."""
     if columns.decided is None or columns.label is None:
         return None
     decided, label = (
@@ -466,8 +477,9 @@ def _set_delegated_aside(
     if accepted is not None:
         decided[grades_from(table[accepted], accepted, where) != 1] = None
     if columns.inclusion_probability is not None:
-        share = table[columns.inclusion_probability]
-        table[columns.inclusion_probability] = np.where(decided == None, 1.0, share)  # noqa: E711
+        share = table[columns.inclusion_probability].astype(np.float64)  # without rows, objects
+        is_certain = (decided == None) & np.isnan(share)  # noqa: E711
+        table[columns.inclusion_probability] = np.where(is_certain, 1.0, share)
     return decided, label
 
 
