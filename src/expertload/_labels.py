@@ -259,7 +259,8 @@ def match_lone(labels: Collection[str], column: str, name: str, wording: Wording
         raise LabelError(
             f"A single column of probabilities, '{column}' {wording.columns}, needs two classes. "
             f"Got the labels {listed(sorted(labels))}. Hint: give each class a column named after "
-            "it, or number two classes 0 and 1."
+            "it, or number two classes 0 and 1; if it is the confidence of a prediction, name "
+            "it as the confidence."
         )
     side = class_of_lone_column(pair, column, name)
     if side is None:

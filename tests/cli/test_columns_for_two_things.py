@@ -156,3 +156,20 @@ def test_whole_numbers_that_floats_cannot_tell_apart(run, tmp_path):
     frame = pd.DataFrame({"confidence": 2**62 + np.arange(N), "correct": NUMBERS})
     frame.to_parquet(tmp_path / "x.parquet")
     assert EXACT_ONLY in run("evaluate", tmp_path / "x.parquet", code=1).stderr
+
+
+@pytest.mark.parametrize("name", ["proba", "prob_max"])
+def test_a_column_named_as_the_confidence_is_no_probability(evaluate, name):
+    predicted = np.where(DOG > 0.5, "dog", "cat")
+    sure = {name: np.maximum(DOG, 1 - DOG)}
+    frame = pd.DataFrame({"label": LABELS, "y_pred": predicted, **sure})
+    for one in (frame.replace({"label": {"cat": "owl"}}), FRAME.assign(**sure)):
+        answers = one.get("y_pred", pd.Series(predicted))
+        result = evaluate(one, "--confidence", name, "--json")
+        assert accuracy(result) == pytest.approx(float((one["label"] == answers).mean()))
+
+
+def test_a_confidence_called_a_probability_is_named_in_the_refusal(refusal):
+    labels = np.array(["cat", "dog", "owl"])[RNG.integers(0, 3, N)]
+    frame = pd.DataFrame({"y_true": labels, "y_pred": LABELS, "proba": DOG})
+    assert "if it is the confidence of a prediction, name it as the confidence" in refusal(frame)

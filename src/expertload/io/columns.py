@@ -307,7 +307,7 @@ def find_columns(
     other = [header.is_named(name) for name in (names.correct, names.prediction)]
     if label and picked.columns and not any(other):
         if not (names.probabilities or names.logits):
-            check_one_family(header)
+            check_one_family(free_for_probabilities(header, names))
         is_numbered = names.classes is None and numbered.issuperset(picked.columns)
         found = replace(found, is_numbered=is_numbered)
         return _of_classes(found, picked, header, names)
@@ -404,6 +404,12 @@ def _likely_cluster(available: Sequence[str]) -> str | None:
 # ------------------------------------------------------------------ columns of probabilities
 
 
+def free_for_probabilities(header: Header, names: ColumnNames) -> Header:
+    """Return the columns without those that the user named for something else."""
+    taken = {getattr(names, role) for role in CONVENTIONS}
+    return header._replace(names=[name for name in header.names if name not in taken])
+
+
 def find_probabilities(header: Header, names: ColumnNames) -> Picked:
     """Return the columns of probabilities, or else of logits, and the class of each."""
     if names.probabilities and names.logits:
@@ -412,7 +418,7 @@ def find_probabilities(header: Header, names: ColumnNames) -> Picked:
         )
     wanted = names.probabilities or names.logits
     if wanted is None:
-        picked = _conventional(header.names)
+        picked = _conventional(free_for_probabilities(header, names).names)
     else:
         picked = _picked(header, wanted)._replace(is_logits=names.probabilities is None)
     if names.classes is None or not picked.columns:
