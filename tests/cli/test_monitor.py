@@ -558,3 +558,19 @@ def test_audits_of_customers_alarm_falsely_only_if_drawn_case_by_case(tmp_path):
             alarms[cluster] += monitor.state == "refuted"
     assert alarms["customer"] <= 6
     assert alarms[None] > 12
+
+
+def test_cases_that_the_policy_leaves_to_experts_are_no_audits(run, run_command, tmp_path):
+    """Held-out predictions, not decided yet: each row looks like a decision and its answer."""
+    rng = np.random.default_rng(0)
+    dog = rng.beta(0.3, 0.3, 2000).round(3)
+    label = np.where(rng.random(2000) < dog, "dog", "cat")
+    frame = pd.DataFrame({"label": label, "p_cat": (1 - dog).round(3), "p_dog": dog})
+    frame = frame.assign(y_pred=np.where(dog > 0.5, "dog", "cat"))
+    frame.to_csv(tmp_path / "held.csv", index=False)
+    run_command("evaluate", "held.csv", "--target-accuracy", 0.9, "--save-policy", "policy.json")
+    said = run("policy.json", "held.csv", code=1).stderr
+    assert "that the policy leaves to experts, by their confidence" in " ".join(said.split())
+    threshold = operating_point.load_operating_point(tmp_path / "policy.json").threshold
+    frame[np.maximum(dog, 1 - dog) >= threshold].to_csv(tmp_path / "sure.csv", index=False)
+    assert "Not refuted" in run("policy.json", "sure.csv").stdout

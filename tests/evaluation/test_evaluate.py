@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import expertload
 from expertload import Cases, metrics, operating_point, significance
-from expertload._format import percent
+from expertload._format import shares
 from expertload.evaluation import (
     compare_evaluations,
     compare_with_first,
@@ -183,7 +183,8 @@ def test_text_and_json_say_the_same():
     text = str(found)
     assert f"AUCOC {found.aucoc.estimate:.4f} ({found.aucoc.low:.4f} to" in text
     assert found.guarantee in text
-    assert f"load at 90 % {percent(found.loads[0.9])} ({percent(1 - found.loads[0.9])} auto" in text
+    automated, left = shares(found.loads[0.9])
+    assert f"load at 90 % {left} ({automated} auto" in text
     assert all(value in found._repr_html_() for _, value, _ in found.rows)
 
 
@@ -375,3 +376,11 @@ def test_confidences_as_large_as_floats_can_be(tmp_path, pair):
     assert (np.diff(edges / 2) > 0).all()
     assert right.sum() == wrong.sum() == 20
     build_report({"a": found}, path=tmp_path / "report.html")
+
+
+def test_the_shares_of_a_row_add_up_as_shown():
+    """A load of 19.85 % is shown as 19.9 %, so 80.1 % are automated, not 80.2 %."""
+    found = evaluate(Cases.from_correctness([0, 1] * 50, range(100)))
+    (row,) = [row for row in replace(found, loads={0.9: 0.1985}).rows if row[0] == "load at 90 %"]
+    shown = float(row[1].removesuffix(" %")), float(row[2].split(" %")[0])
+    assert shown == (19.9, 80.1)

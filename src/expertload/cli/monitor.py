@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from expertload.monitoring import AccuracyMonitor
     from expertload.operating_point import CertifiedClasses, ClassPromise
     from expertload.operating_point.point import Label
+    from expertload.operating_point.storage import Saved
 
     # the name of a promise, the policy that makes it, what it is about, and the group
     Watch = tuple[str | None, Any, ClassPromise | None, Label | None]
@@ -149,6 +151,8 @@ def monitor(
                 classes=promised.origin.labels,
                 with_delegated=about is not None,
             )
+        if about is None:
+            _check_decided(promised, file, opening)
         own = tables[group] if about is None else _about(about, tables[group], part)
         if order is None and own.decided_at is None:
             check_not_sorted(own)
@@ -223,6 +227,22 @@ def _about(about: ClassPromise, audits: AuditTable, promised: CertifiedClasses) 
             "accepted, or has no decision, was left to experts."
         )
     return audits.about(about)
+
+
+def _check_decided(promised: Saved, file: Path, opening: FileOptions) -> None:
+    """Refuse cases that the policy leaves to experts, if the file has what it decides by."""
+    from expertload.exceptions import ExpertLoadError, FileFormatError
+    from expertload.io import decide_file
+
+    left = 0
+    with suppress(ExpertLoadError):  # mostly, audits have no confidence and no probabilities
+        left = decide_file(promised, file, out=io.StringIO(), options=opening).n_delegated
+    if left:
+        raise FileFormatError(
+            f"{file} holds {left} case(s) that the policy leaves to experts, by their confidence: "
+            "its promise is about automatic decisions only. Hint: decide the file first "
+            "('expertload decide'), and audit what was accepted ('expertload sample')."
+        )
 
 
 def _continued(fresh: AccuracyMonitor, state: Path | None, policy: Path) -> AccuracyMonitor:

@@ -329,9 +329,10 @@ class Evaluation:
             ("accuracy", percent(self.accuracy.estimate), _ends(self.accuracy)),
         ]
         for target, load in self.loads.items():
-            share = f"{percent(1 - load)} automated, on these cases"
-            reached = ("not reached", "on these cases") if load == 1 else (percent(load), share)
-            rows.append((f"load at {promised(target)}", *reached))
+            automated, left = shares(load)
+            reached = (left, f"{automated} automated, on these cases")
+            lacking = ("not reached", "on these cases")
+            rows.append((f"load at {promised(target)}", *(lacking if load == 1 else reached)))
         errors = self.calibration
         if errors is None:
             return rows
