@@ -93,3 +93,14 @@ def test_the_authors_sum_and_weights_can_be_trained(name, loaded):
         options = first.options.get("primary_options", first.options)
         assert options["reduction"] == "sum"
     assert [c.weight for c in recipe.candidates("ce+aucoc")] == [1.0, 2.0, 5.0, 10.0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n for n in RECIPES if "summed" in n or (n in PAPER and "batch-size" not in n)],
+)
+def test_as_many_runs_as_the_page_says(name, loaded):
+    """The candidates with one seed, then two more seeds of the chosen ones."""
+    recipe = loaded[name]
+    candidates = sum(len(recipe.candidates(loss)) for loss in recipe.losses)
+    assert candidates + 2 * len(recipe.losses) == (83 if "summed" in name else 93)
