@@ -162,6 +162,15 @@ def test_comparison_is_the_paired_test_and_needs_the_same_cases():
         first.compare(evaluate(Cases.from_predictions(y[:9], b[:9])))
 
 
+def test_models_are_compared_whatever_the_order_of_their_columns():
+    rng = np.random.default_rng(0)
+    y_true = np.array(["cat", "dog"] * 50)
+    proba = rng.dirichlet([1, 1], size=100)
+    given = Cases.from_predictions(y_true, proba, labels=["cat", "dog"])
+    turned = Cases.from_predictions(y_true, proba[:, ::-1], labels=["dog", "cat"])
+    assert evaluate(given).compare(evaluate(turned)).difference == 0
+
+
 @pytest.mark.parametrize("wrong", ["0.9", [], 95, [0.9, 95], None])
 def test_wrong_targets(wrong):
     with pytest.raises(ParameterError, match="target_accuracy"):

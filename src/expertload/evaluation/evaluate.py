@@ -150,7 +150,6 @@ def evaluate(
         class_certification=each_class,
         confidence_level=level,
         cases=cases,
-        target=cases.target,
         members=members,
         team=_team(cases, point, level),
     )

@@ -149,7 +149,7 @@ class Evaluation:
     target_certification: CertifiedTargets | None = field(default=None, repr=False)
     confidence_level: float
     cases: Cases = field(repr=False)
-    target: IntArray | None = field(repr=False)
+    target: IntArray | None = field(default=None, repr=False)
     members: Members | None = field(default=None, repr=False)
     team: TeamEvaluation | None = field(default=None, repr=False)
     identifiers: AnyArray | None = field(default=None, repr=False)

@@ -151,7 +151,7 @@ def compare_models(
     if not others:
         return {}
     for other in others:
-        check_same_cases(first, other, *known_labels(first, other))
+        check_same_cases(first, other)
     check_several(first)
     influence = {name: influence_of_cases(cases) for name, cases in given.items()}
     compared = {
@@ -165,9 +165,9 @@ def compare_models(
     }
 
 
-def known_labels(a: Cases, b: Cases) -> tuple[AnyArray | None, AnyArray | None]:
+def _known_labels(a: Cases, b: Cases) -> tuple[AnyArray | None, AnyArray | None]:
     """Return the true labels of two models' cases, if both have the same classes."""
-    if a.target is None or b.target is None or not a.labels or not b.labels:
+    if a.target is None or b.target is None:
         return None, None
     if a.labels == b.labels:
         return a.target, b.target
@@ -221,9 +221,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def check_same_cases(
-    a: Cases, b: Cases, target_a: AnyArray | None, target_b: AnyArray | None
+    a: Cases, b: Cases, target_a: AnyArray | None = None, target_b: AnyArray | None = None
 ) -> None:
-    """Raise unless two models were evaluated on the same cases, as far as is known."""
+    """Raise unless two models were evaluated on the same cases, as far as is known.
+
+    Labels that both targets have are compared; without them, those of the cases.
+    """
     if len(a) != len(b):
         raise ShapeError(
             f"The models must be evaluated on the same cases in the same order. Got {len(a)} cases "
@@ -232,7 +235,7 @@ def check_same_cases(
     check_same_order(first_model=a, second_model=b)
     known = target_a is not None and target_b is not None
     pairs = {
-        "labels": (target_a, target_b) if known else (None, None),
+        "labels": (target_a, target_b) if known else _known_labels(a, b),
         "weights": (a.weight, b.weight),
         "clusters": (a.clusters, b.clusters),
     }

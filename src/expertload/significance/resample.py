@@ -32,7 +32,7 @@ from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray, Seed
 from expertload.cases import Cases, check_are_cases
 from expertload.curve import aucoc_score
 from expertload.exceptions import NonFiniteError, ShapeError, WeightError
-from expertload.significance.compare import check_same_cases, known_labels
+from expertload.significance.compare import check_same_cases
 from expertload.significance.interval import Interval
 from expertload.tally import COMPARISON_SLACK, cumulative_from_top, delegated_mass
 
@@ -225,7 +225,7 @@ def load_difference(
     first, *others = [cases for side in sides for cases in side]
     check_counted(first, *others)
     for other in others:
-        check_same_cases(first, other, *known_labels(first, other))
+        check_same_cases(first, other)
     unit, n_units = first.unit, int(first.unit.max()) + 1
     ranked = [[_Ranked(cases) for cases in side] for side in sides]
 
@@ -344,7 +344,7 @@ def permutation_test(
     rng = random_generator(random_state)
     check_option(exchange, EXCHANGES, "exchange")
     check_counted(cases_a, cases_b)
-    check_same_cases(cases_a, cases_b, *known_labels(cases_a, cases_b))
+    check_same_cases(cases_a, cases_b)
     if metric is aucoc_score:  # which needs no probabilities
         score = _ranks if exchange == "ranks" else np.asarray
         first, second = (Cases(c.correct, score(c.confidence)) for c in (cases_a, cases_b))
