@@ -140,7 +140,8 @@ class _CaseMetric(Metric):
     def _cases(self) -> Cases | None:
         """Return the cases so far, those of one cell as one of their weight; None if none."""
         if self.bins is None:
-            return self._kept_cases()
+            confidence, correct = (self._joined(name) for name in self._list_dtypes())
+            return Cases.from_correctness(correct, confidence) if len(correct) else None
         filled = self.n_cases > 0
         if not filled.any():
             return None
@@ -148,10 +149,6 @@ class _CaseMetric(Metric):
             values[filled].cpu().numpy() for values in (self.n_cases, self.n_correct, self.edges)
         )
         return Cases.from_correctness(n_correct / n_cases, edges, sample_weight=n_cases)
-
-    def _kept_cases(self) -> Cases | None:
-        confidence, correct = (self._joined(name) for name in self._list_dtypes())
-        return Cases.from_correctness(correct, confidence) if len(correct) else None
 
     def _joined(self, name: str) -> AnyArray:
         pieces = getattr(self, name)

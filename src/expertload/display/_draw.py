@@ -68,14 +68,10 @@ def two_axes(ax: AxesOrPair, **layout: Any) -> tuple[Axes, Axes | None]:
 
 
 def _axes(ax: AxesOrPair, *, most: int, **layout: Any) -> list[Any]:
-    if ax is not None:
-        return _check_axes(ax, most=most)
-    pyplot = require_extra("matplotlib.pyplot", "plot", "Plotting")
-    return list(np.ravel(pyplot.subplots(layout="constrained", **layout)[1]))
-
-
-def _check_axes(ax: Any, *, most: int) -> list[Any]:
-    """Return one axes or a sequence of at most `most` as a list."""
+    """Return the axes of a new figure, or the given ones, at most so many, as a list."""
+    if ax is None:
+        pyplot = require_extra("matplotlib.pyplot", "plot", "Plotting")
+        return list(np.ravel(pyplot.subplots(layout="constrained", **layout)[1]))
     given = list(np.ravel(np.asarray(ax, dtype=object)))
     if not 1 <= len(given) <= most or not all(hasattr(each, "get_figure") for each in given):
         wanted = "must be matplotlib axes" if most == 1 else "must be one or two matplotlib axes"
@@ -119,11 +115,6 @@ class OfPredictions(Drawn):
             takes no other confidence.
         **options
             Options of `from_cases`.
-
-        Returns
-        -------
-        display
-            The display, drawn.
 
         Examples
         --------
@@ -170,11 +161,6 @@ class OfPredictions(Drawn):
             The name for the legend, that of the estimator's class by default.
         **options
             Options of `from_cases`.
-
-        Returns
-        -------
-        display
-            The display, drawn.
         """
         cls._check_confidence(confidence)
         cases = cases_of(estimator, X, y, confidence=confidence, sample_weight=sample_weight)

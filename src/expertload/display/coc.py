@@ -131,11 +131,6 @@ class COCDisplay(_draw.OfPredictions):
         **plot_options
             Options of `plot`.
 
-        Returns
-        -------
-        COCDisplay
-            The display, drawn.
-
         Examples
         --------
         >>> from expertload import Cases
@@ -162,9 +157,16 @@ class COCDisplay(_draw.OfPredictions):
 
     @classmethod
     def from_cv_results(
-        cls, cv_results: Mapping[str, Any], X: Any, y: ArrayLike, **options: Any
+        cls,
+        cv_results: Mapping[str, Any],
+        X: Any,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
     ) -> COCFoldsDisplay:
-        """Compute and draw the curves of the folds of a cross-validation, and their mean.
+        """Compute the curve of each fold on the cases it was tested on, and draw them.
 
         Parameters
         ----------
@@ -172,16 +174,24 @@ class COCDisplay(_draw.OfPredictions):
             The result of scikit-learn's ``cross_validate`` with ``return_estimator=True`` and
             ``return_indices=True``.
         X, y : array-like
-            The data passed to it.
-        **options
-            ``sample_weight``, ``name`` and ``ax``, see `COCFoldsDisplay.from_cv_results`.
-
-        Returns
-        -------
-        COCFoldsDisplay
-            The display, drawn.
+            The data passed to it. A class that a fold's classifier never saw counts as an error.
+        sample_weight : array-like of shape (n_cases,), optional
+            How much each case counts.
+        name : str, optional
+            The model's name, for the legend.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
         """
-        return COCFoldsDisplay.from_cv_results(cv_results, X, y, **options)
+        labels = as_array(y, "y")
+        estimators, tested = _check_cv_results(cv_results, len(labels))
+        weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
+        pick = require_extra("sklearn.utils", "sklearn", "from_cv_results")._safe_indexing
+        folds = []
+        for estimator, rows in zip(estimators, tested, strict=True):
+            own = None if weight is None else weight[rows]
+            cases = cases_of(estimator, pick(X, rows), labels[rows], sample_weight=own)
+            folds.append(cls.measured(cases, 0.95))
+        return COCFoldsDisplay(folds, name=name).plot(ax)
 
     def plot(
         self,
@@ -207,11 +217,6 @@ class COCDisplay(_draw.OfPredictions):
             Points to mark, see `mark`.
         line_options : mapping, optional
             Options of matplotlib's ``Line2D``, such as ``{"color": "black"}``.
-
-        Returns
-        -------
-        COCDisplay
-            This display.
         """
         self._draw_on(_draw.one_axes(ax, figsize=SIZE))
         style = {**_draw.next_style(self.ax_), **(line_options or {})}
@@ -239,11 +244,6 @@ class COCDisplay(_draw.OfPredictions):
             thresholds that passed are marked along the curve.
         label : str, optional
             The label, such as "95 % accuracy at 29 % load" by default.
-
-        Returns
-        -------
-        COCDisplay
-            This display.
 
         Examples
         --------
@@ -334,11 +334,6 @@ class COCComparisonDisplay(_draw.Drawn):
             Where to draw; a new figure by default.
         **plot_options
             Options of `plot`.
-
-        Returns
-        -------
-        COCComparisonDisplay
-            The display, drawn.
         """
         displays = {
             name: COCDisplay.measured(cases, confidence_level, name)
@@ -366,11 +361,6 @@ class COCComparisonDisplay(_draw.Drawn):
             The probabilities that each model gives, ``{"CE": proba_a, "CE+AUCOC": proba_b}``.
         **options
             Options of `from_cases`.
-
-        Returns
-        -------
-        COCComparisonDisplay
-            The display, drawn.
         """
         cases = {
             name: Cases.from_predictions(y_true, proba, sample_weight=sample_weight, labels=labels)
@@ -402,11 +392,6 @@ class COCComparisonDisplay(_draw.Drawn):
             How much each case counts.
         **options
             Options of `from_cases`.
-
-        Returns
-        -------
-        COCComparisonDisplay
-            The display, drawn.
         """
         cases = {
             name: cases_of(estimator, X, y, sample_weight=sample_weight)
@@ -431,11 +416,6 @@ class COCComparisonDisplay(_draw.Drawn):
             Whether to draw the interval bands: by default for up to three models.
         operating_points : mapping from str to iterable of OperatingPoint, optional
             Points to mark, by the model's name.
-
-        Returns
-        -------
-        COCComparisonDisplay
-            This display.
         """
         self._draw_on(_draw.one_axes(ax, figsize=SIZE))
         band = len(self.displays) <= MOST_BANDS if band is None else band
@@ -498,49 +478,6 @@ class COCFoldsDisplay(_draw.Drawn):
             [(fold.expert_load, fold.accuracy) for fold in self.folds]
         )
 
-    @classmethod
-    def from_cv_results(
-        cls,
-        cv_results: Mapping[str, Any],
-        X: Any,
-        y: ArrayLike,
-        *,
-        sample_weight: ArrayLike | None = None,
-        name: str | None = None,
-        ax: Axes | None = None,
-    ) -> Self:
-        """Compute the curve of each fold on the cases it was tested on, and draw them.
-
-        Parameters
-        ----------
-        cv_results : mapping
-            The result of scikit-learn's ``cross_validate`` with ``return_estimator=True`` and
-            ``return_indices=True``.
-        X, y : array-like
-            The data passed to it. A class that a fold's classifier never saw counts as an error.
-        sample_weight : array-like of shape (n_cases,), optional
-            How much each case counts.
-        name : str, optional
-            The model's name, for the legend.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
-
-        Returns
-        -------
-        COCFoldsDisplay
-            The display, drawn.
-        """
-        labels = as_array(y, "y")
-        estimators, tested = _check_cv_results(cv_results, len(labels))
-        weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
-        pick = require_extra("sklearn.utils", "sklearn", "from_cross_validation")._safe_indexing
-        folds = []
-        for estimator, rows in zip(estimators, tested, strict=True):
-            own = None if weight is None else weight[rows]
-            cases = cases_of(estimator, pick(X, rows), labels[rows], sample_weight=own)
-            folds.append(COCDisplay.measured(cases, 0.95))
-        return cls(folds, name=name).plot(ax)
-
     def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
         """Draw the curves of the folds as light lines, and their mean with its band.
 
@@ -550,11 +487,6 @@ class COCFoldsDisplay(_draw.Drawn):
             Where to draw; a new figure by default.
         name : str, optional
             The name for the legend, instead of the display's own.
-
-        Returns
-        -------
-        COCFoldsDisplay
-            This display.
         """
         self._draw_on(_draw.one_axes(ax, figsize=SIZE))
         style = _draw.next_style(self.ax_)

@@ -73,11 +73,6 @@ class EvidenceDisplay(_draw.Drawn):
             With at least one audit.
         ax : matplotlib Axes or pair of Axes, optional
             Where to draw: the evidence alone, or evidence and bound. A new figure by default.
-
-        Returns
-        -------
-        EvidenceDisplay
-            The display, drawn.
         """
         return cls(monitor).plot(ax)
 
@@ -94,11 +89,6 @@ class EvidenceDisplay(_draw.Drawn):
         ----------
         ax : matplotlib Axes or pair of Axes, optional
             Where to draw: the evidence alone, or evidence and bound. A new figure by default.
-
-        Returns
-        -------
-        EvidenceDisplay
-            This display.
         """
         layout: dict[str, Any] = {"figsize": SIZE, "nrows": 2, "sharex": True}
         first, self.bound_ax_ = _draw.two_axes(ax, height_ratios=(3, 2), **layout)

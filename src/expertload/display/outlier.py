@@ -107,11 +107,6 @@ class OutlierDisplay(_draw.Drawn):
         ax : matplotlib Axes or pair of Axes, optional
             Where to draw: the ROC curve alone, or histograms and ROC curve. A new figure by
             default.
-
-        Returns
-        -------
-        OutlierDisplay
-            The display, drawn.
         """
         return cls(is_outlier, outlier_score, **options).plot(ax)
 
@@ -133,11 +128,6 @@ class OutlierDisplay(_draw.Drawn):
             default.
         name : str, optional
             The name for the legend, instead of the display's own.
-
-        Returns
-        -------
-        OutlierDisplay
-            This display.
         """
         layout: dict[str, Any] = {"figsize": SIZE, "ncols": 2, "width_ratios": (1.1, 1)}
         first, second = _draw.two_axes(ax, **layout)

@@ -94,11 +94,6 @@ class ReliabilityDisplay(_draw.OfPredictions):
             Those of the display.
         ax : matplotlib Axes or pair of Axes, optional
             Where to draw: the diagram alone, or diagram and histogram. A new figure by default.
-
-        Returns
-        -------
-        ReliabilityDisplay
-            The display, drawn.
         """
         return cls(cases, **options).plot(ax)
 
@@ -111,11 +106,6 @@ class ReliabilityDisplay(_draw.OfPredictions):
             Where to draw: the diagram alone, or diagram and histogram. A new figure by default.
         name : str, optional
             The name for the legend, instead of the display's own.
-
-        Returns
-        -------
-        ReliabilityDisplay
-            This display.
         """
         layout: dict[str, Any] = {"figsize": SIZE, "nrows": 2, "sharex": True}
         first, self.histogram_ax_ = _draw.two_axes(ax, height_ratios=(4, 1), **layout)
