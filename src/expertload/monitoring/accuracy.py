@@ -32,8 +32,6 @@ from expertload.monitoring.bets import (
 from expertload.operating_point import CertifiedClasses, CertifiedGroupClasses, ClassPromise
 from expertload.operating_point.point import policy_digest, quantity
 
-__all__ = ["AccuracyMonitor", "History"]
-
 DOCUMENT = DocumentKind("expertload accuracy monitor", 2)
 State = Literal["confirmed", "not refuted", "refuted"]
 # Odds of five to one against the promise: not an alarm, but a reason to audit more.

@@ -41,8 +41,6 @@ from expertload.exceptions import (
     ShapeError,
 )
 
-__all__ = ["AuditRecords", "Order", "read_audits"]
-
 Key = str | int
 Clock = Literal["time", "number"]
 Order = Literal["decision", "arrival"]

@@ -43,8 +43,6 @@ from expertload.monitoring.audits import as_numbers, check_blocks
 from expertload.monitoring.bets import Bets, Capital, advance, share_bets, start
 from expertload.significance.interval import clopper_pearson
 
-__all__ = ["LoadMonitor"]
-
 Change = Literal["higher", "lower"]
 N_LEVELS = 19
 CHUNK = 5000

@@ -20,8 +20,6 @@ from expertload.exceptions import ParameterError
 from expertload.monitoring.audits import check_blocks
 from expertload.monitoring.bets import BLOCK, Capital, accuracy_bets, advance, growth_rates, start
 
-__all__ = ["RequiredAudits", "required_audits"]
-
 MOST_AUDITS = 200_000
 DOUBTFUL_SHARE = 0.2  # of the decisions: the least confident fifth
 

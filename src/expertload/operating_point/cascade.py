@@ -53,8 +53,6 @@ from expertload.operating_point.point import (
     sure_that,
 )
 
-__all__ = ["CertifiedCascade", "certify_cascade"]
-
 
 @dataclass(frozen=True)
 class CertifiedCascade:

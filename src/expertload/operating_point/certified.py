@@ -29,7 +29,6 @@ from expertload.operating_point.point import (
 if TYPE_CHECKING:
     from expertload.operating_point.certify import Advice
 
-__all__ = ["CertifiedPoint", "CertifiedTargets"]
 
 Reason = Literal[
     "too_few_cases",

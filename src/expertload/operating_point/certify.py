@@ -55,8 +55,6 @@ from expertload.operating_point.ladder import (
 from expertload.operating_point.point import origin_of
 from expertload.operating_point.spending import descend, plan
 
-__all__ = ["Advice", "Calibration", "certify", "read_promise", "run_tests"]
-
 TARGETS_PER_UNIT = 1000
 # More than this many times the given cases, or the fewest that can pass, is not useful advice; a
 # top so small that it would need them may well be luck.

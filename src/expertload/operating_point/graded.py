@@ -126,8 +126,6 @@ from expertload.operating_point.ladder import (
     least_cases,
 )
 
-__all__ = ["Grades", "Start", "bet_on_clusters", "fixed_sequence", "one_case_each"]
-
 # Shares of the capital that are staked in parallel, in units of the largest possible share.
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
 # How many of the most confident cases the first test takes, in units of the fewest that can pass

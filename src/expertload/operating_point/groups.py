@@ -37,8 +37,6 @@ from expertload.operating_point.point import (
     sure_that,
 )
 
-__all__ = ["CertifiedGroups", "certify_groups"]
-
 
 class PointsByName(Policy, Points[Label, Point]):
     """A mapping from names to points, each with its own threshold for the cases of its name."""

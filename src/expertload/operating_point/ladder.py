@@ -33,8 +33,6 @@ from expertload._names import Method
 from expertload._typing import BoolArray, FloatArray, IntArray
 from expertload.tally import Tally
 
-__all__ = ["CertifiedThresholds", "Ladder", "Promise", "Risk", "Run", "Steps"]
-
 Risk = Literal["selective", "joint", "missed", "cost", "team", "combined_team", "not_worse"]
 # The number of passed thresholds that a saved policy keeps.
 MOST_SAVED = 101

@@ -45,7 +45,6 @@ from expertload.tally import COMPARISON_SLACK, Tally
 if TYPE_CHECKING:
     from expertload.calibrators import ConfidenceScore
 
-__all__ = ["Decisions", "Label", "OperatingPoint", "Origin", "Policy", "policy_digest"]
 
 Label: TypeAlias = str | int
 RankedBy = Literal["top_probability", "given_confidence", "score"]

@@ -98,8 +98,6 @@ from scipy.special import bdtr
 from expertload._typing import FloatArray, IntArray
 from expertload.operating_point.ladder import Run, first_failure, least_cases
 
-__all__ = ["ErrorLaw", "Look", "Plan"]
-
 # The first look, in units of the fewest cases that can pass without an error.
 FIRST_FACTOR = 2.1
 # From one look to the next, about.

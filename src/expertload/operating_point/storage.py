@@ -27,8 +27,6 @@ from expertload.operating_point.ladder import CertifiedThresholds, Steps
 from expertload.operating_point.point import OperatingPoint, Origin
 from expertload.operating_point.promises import ErrorBudget
 
-__all__ = ["from_json", "load_operating_point"]
-
 Saved = OperatingPoint | CertifiedGroups | CertifiedClasses | CertifiedGroupClasses
 
 DOCUMENT = DocumentKind(
