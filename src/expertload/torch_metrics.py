@@ -85,13 +85,7 @@ class _CaseMetric(Metric):
                 self.add_state(name, default=counters, dist_reduce_fx="sum")
             self.register_buffer("edges", lower_edges(self.bins), persistent=False)
 
-    def update(
-        self,
-        preds: Tensor,
-        target: Tensor,
-        *,
-        valid: Tensor | None = None,
-    ) -> None:
+    def update(self, preds: Tensor, target: Tensor, *, valid: Tensor | None = None) -> None:
         """Add a batch.
 
         Parameters

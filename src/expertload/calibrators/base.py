@@ -109,11 +109,6 @@ class FittedOnLogits(ABC):
             Weights, zero or more; cases of weight zero count as absent.
         labels : array-like of shape (n_classes,), optional
             Names of the columns in order; needed if labels are not column numbers.
-
-        Returns
-        -------
-        Self
-            The same object, fitted.
         """
         check_same_order(inputs=inputs, y_true=y_true, sample_weight=sample_weight)
         array, target, n_classes = self._read(inputs, y_true, labels)

@@ -1,17 +1,10 @@
 """Histogram binning and isotonic regression, one class against the rest.
 
-Each class is set against all others, its probability mapped by a curve fitted to how often the
-class was right, and each row divided by its sum. Two rules cover the special cases: a class without
-cases in the calibration set keeps its probability, and a row in which all curves give zero keeps
-its input probabilities.
-
-Histogram binning: each class's probability becomes its bin's frequency.
-
-Zadrozny and Elkan (2001), extended to many classes one against the rest (Guo et al. 2017).
-
-Isotonic regression: the rising curve nearest to how often each class was right.
-
-Zadrozny and Elkan (2002): pool adjacent violators, one class against the rest.
+Each class's probability is mapped by a curve fitted to how often the class was right, and each row
+is divided by its sum. Histogram binning maps it to the frequency in its bin (Zadrozny and Elkan
+2001, for many classes Guo et al. 2017), isotonic regression by the rising curve that is nearest to
+what was right (Zadrozny and Elkan 2002). A class without cases in the calibration set keeps its
+probability, and a row in which all curves give zero keeps its input probabilities.
 """
 
 from __future__ import annotations

@@ -267,11 +267,6 @@ class ConfidenceScore:
             The true label of each case.
         labels : array-like of shape (n_classes,), optional
             Names of the columns in order; needed if labels are not column numbers.
-
-        Returns
-        -------
-        Self
-            The same object.
         """
         if self.is_learned:
             check_probabilities(y_proba, "y_proba")

@@ -31,13 +31,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from expertload._check import (
-    as_floats,
-    check_count,
-    check_option,
-    check_positive,
-    insufficient,
-)
+from expertload._check import as_floats, check_count, check_option, check_positive, insufficient
 from expertload._label_arrays import count_classes
 from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload.calibrators.base import (

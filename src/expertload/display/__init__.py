@@ -5,12 +5,7 @@ takes numbers computed elsewhere, and `plot` draws on any axes. Importing this p
 import matplotlib; the first plot does.
 """
 
-from expertload.display.coc import (
-    COCComparisonDisplay,
-    COCDisplay,
-    COCFoldsDisplay,
-    TeamDisplay,
-)
+from expertload.display.coc import COCComparisonDisplay, COCDisplay, COCFoldsDisplay, TeamDisplay
 from expertload.display.evidence import EvidenceDisplay
 from expertload.display.outlier import OutlierDisplay
 from expertload.display.reliability import ReliabilityDisplay

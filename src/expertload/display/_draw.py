@@ -21,12 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from expertload._answers import cases_of
-from expertload._check import (
-    check_same_length,
-    check_unit_interval,
-    message,
-    require_extra,
-)
+from expertload._check import check_same_length, check_unit_interval, message, require_extra
 from expertload._format import percent
 from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload.cases import Cases

@@ -9,11 +9,7 @@ import numpy as np
 from expertload._typing import FloatArray
 from expertload.cases import Cases, check_are_cases
 from expertload.display import _draw
-from expertload.metrics.calibration import (
-    Strategy,
-    kolmogorov_smirnov_error,
-    reliability_curve,
-)
+from expertload.metrics.calibration import Strategy, kolmogorov_smirnov_error, reliability_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -29,10 +29,7 @@ SMALLEST_AGREEMENT = 1e-5
 
 
 def _loss_of_top_label(
-    logits: Tensor,
-    target: Tensor,
-    ignore_index: int,
-    formula: Callable[[Tensor, Tensor], Tensor],
+    logits: Tensor, target: Tensor, ignore_index: int, formula: Callable[[Tensor, Tensor], Tensor]
 ) -> Tensor:
     """Apply `formula` to the confidence and the correctness of all cases that are not ignored."""
 

@@ -137,11 +137,6 @@ class AccuracyMonitor:
         **options
             Other options of the monitor; ``confidence_level`` is the policy's by default.
 
-        Returns
-        -------
-        AccuracyMonitor
-            A monitor without audits.
-
         Raises
         ------
         NotCertifiedError
@@ -192,11 +187,6 @@ class AccuracyMonitor:
             such as a day, are mixed. Without moments, cases must be in the order of decisions.
         key : array-like of str or int, optional
             The key of each case; needed to pass a label later, and prevents counting a case twice.
-
-        Returns
-        -------
-        AccuracyMonitor
-            This monitor.
 
         Raises
         ------
@@ -485,10 +475,7 @@ class AccuracyMonitor:
         1.0
         """
         content = {
-            "promise": {
-                **self._promise,
-                "least_inclusion_probability": self._least_inclusion,
-            },
+            "promise": {**self._promise, "least_inclusion_probability": self._least_inclusion},
             "policy": self.policy_digest,
             "audits": self._records.columns(),
             **({} if self._about is None else {"about": str(self._about)}),

@@ -163,11 +163,6 @@ class LoadMonitor:
         **options
             ``confidence_level`` and ``blocks``.
 
-        Returns
-        -------
-        LoadMonitor
-            A monitor without new cases.
-
         Examples
         --------
         >>> from expertload.monitoring import LoadMonitor
@@ -201,11 +196,6 @@ class LoadMonitor:
             The confidence that the threshold applies to.
         accepted : array-like of bool, shape (n_cases,), optional
             Which cases were decided automatically, if there is more than one threshold.
-
-        Returns
-        -------
-        LoadMonitor
-            This monitor.
         """
         given = as_floats(confidence, "confidence")
         taken = self._accepted(given, accepted)

@@ -17,11 +17,7 @@ import numpy as np
 from expertload._store import DocumentKind, plain
 from expertload.exceptions import FileFormatError
 from expertload.operating_point.certified import CertifiedPoint, SavedAdvice
-from expertload.operating_point.classes import (
-    CertifiedClasses,
-    CertifiedGroupClasses,
-    ClassPromise,
-)
+from expertload.operating_point.classes import CertifiedClasses, CertifiedGroupClasses, ClassPromise
 from expertload.operating_point.groups import CertifiedGroups
 from expertload.operating_point.ladder import CertifiedThresholds, Steps
 from expertload.operating_point.point import OperatingPoint, Origin

@@ -80,11 +80,6 @@ class Combiner:
         ----------
         cases : Cases
             Cases with `expert_answers`, on which the model was not trained.
-
-        Returns
-        -------
-        Combiner
-            The same object, fitted.
         """
         target, proba, weight = cases.predictions
         answers = experts_of(cases)

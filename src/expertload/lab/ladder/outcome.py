@@ -97,11 +97,7 @@ class LadderRow:
 
 
 def measure_step(
-    step: Step,
-    labels: IntArray,
-    target_accuracies: Sequence[float],
-    *,
-    before: Step | None = None,
+    step: Step, labels: IntArray, target_accuracies: Sequence[float], *, before: Step | None = None
 ) -> LadderRow:
     """Measure the models of a step on the test cases.
 

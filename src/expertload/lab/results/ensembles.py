@@ -19,12 +19,7 @@ from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.data import Dataset, Split
 from expertload.lab.results.evaluate import evaluate_logits, evaluate_runs, targets_of
 from expertload.lab.results.measures import find_measure
-from expertload.lab.results.rows import (
-    ResultRow,
-    choose_candidates,
-    grouped,
-    rows_of_single_runs,
-)
+from expertload.lab.results.rows import ResultRow, choose_candidates, grouped, rows_of_single_runs
 from expertload.lab.runs.finished import (
     FinishedRun,
     Runs,
@@ -42,11 +37,7 @@ if TYPE_CHECKING:
 
 
 def make_ensemble(
-    folders: Runs,
-    *,
-    out: str | Path | None = None,
-    views: str | None = None,
-    **access: Any,
+    folders: Runs, *, out: str | Path | None = None, views: str | None = None, **access: Any
 ) -> FinishedRun:
     """Combine several runs into one that predicts the mean of their probabilities.
 
@@ -183,11 +174,7 @@ class ViewedRun(FinishedRun):
 
 
 def with_views(
-    folders: Runs,
-    *,
-    views: str = "auto",
-    max_passes: int | None = None,
-    **access: Any,
+    folders: Runs, *, views: str = "auto", max_passes: int | None = None, **access: Any
 ) -> list[ViewedRun]:
     """Predict with the networks of runs over several views of each image.
 

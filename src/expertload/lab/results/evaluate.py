@@ -32,13 +32,7 @@ from expertload.lab.results.measures import (
     find_measure,
     load_name,
 )
-from expertload.lab.runs.finished import (
-    FinishedRun,
-    Runs,
-    mean_logits,
-    probabilities_of,
-    read_runs,
-)
+from expertload.lab.runs.finished import FinishedRun, Runs, mean_logits, probabilities_of, read_runs
 from expertload.significance import aucoc_interval
 
 Labelled = tuple[FloatArray, IntArray]
@@ -286,9 +280,7 @@ def names_of(runs: Sequence[FinishedRun]) -> list[str]:
 
 
 def evaluate_test_cases(
-    folders: Runs,
-    *,
-    target_accuracies: Sequence[float] | None = None,
+    folders: Runs, *, target_accuracies: Sequence[float] | None = None
 ) -> dict[str, Evaluation]:
     """Evaluate runs on their test cases, as `expertload evaluate` does; returns them by name.
 

@@ -20,13 +20,7 @@ from expertload.exceptions import DataNotFoundError, FileFormatError, ParameterE
 from expertload.io.write import open_writer
 from expertload.lab.data import Dataset, Split
 from expertload.lab.data.dataset import ImageArray
-from expertload.lab.data.image_files import (
-    SUFFIXES,
-    as_images,
-    decode_images,
-    own_file,
-    read_npz,
-)
+from expertload.lab.data.image_files import SUFFIXES, as_images, decode_images, own_file, read_npz
 from expertload.lab.runs.finished import Runs, probabilities_of, read_runs
 
 if TYPE_CHECKING:

@@ -325,10 +325,7 @@ Item = TypeVar("Item")
 
 
 def best_options(
-    scores: Mapping[str, Mapping[int, float]],
-    *,
-    measure: str,
-    seeds: Iterable[int] | None = None,
+    scores: Mapping[str, Mapping[int, float]], *, measure: str, seeds: Iterable[int] | None = None
 ) -> str | None:
     """Return the options with the best mean score; None if none can be compared.
 

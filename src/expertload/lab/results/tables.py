@@ -205,10 +205,7 @@ def _table(
 
 
 def _line(
-    loss: str,
-    rows: Sequence[ResultRow],
-    columns: Sequence[Measure],
-    published: Mapping[str, float],
+    loss: str, rows: Sequence[ResultRow], columns: Sequence[Measure], published: Mapping[str, float]
 ) -> Line:
     # A column of outliers is SCORE/auroc; published figures have the score.
     figures = [published.get(column.name.partition("/")[0]) for column in columns]

@@ -32,12 +32,7 @@ from pydantic import ValidationError
 from expertload._check import require_extra
 from expertload._files import explained_write_errors, write_atomically
 from expertload._typing import FloatArray, IntArray
-from expertload.exceptions import (
-    ExpertLoadError,
-    FileFormatError,
-    FileWriteError,
-    RunInUseError,
-)
+from expertload.exceptions import ExpertLoadError, FileFormatError, FileWriteError, RunInUseError
 from expertload.lab.runs.recipe import RunConfig
 
 Weights = Literal["raw", "averaged"]
@@ -235,11 +230,7 @@ class RunFolder:
         """Read the logits and labels of a split."""
         path = self.path / f"{split}.npz"
         # Opened here, because numpy leaves a damaged file open.
-        with (
-            reading(path),
-            path.open("rb") as file,
-            np.load(file, allow_pickle=False) as archive,
-        ):
+        with reading(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             logits, labels = archive["logits"], archive["labels"]
             kinds = logits.ndim, labels.ndim, logits.dtype.kind, labels.dtype.kind
             if kinds != (2, 1, "f", "i") or not len(logits) == len(labels) > 0:

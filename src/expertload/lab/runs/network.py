@@ -57,10 +57,7 @@ def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def build_network(model: ModelConfig, data: Dataset) -> nn.Module:
     """Build the network of a recipe for some data, with random weights."""
     return build_model(
-        model.name,
-        num_classes=data.num_classes,
-        in_channels=data.image_shape[-1],
-        **model.options,
+        model.name, num_classes=data.num_classes, in_channels=data.image_shape[-1], **model.options
     )
 
 

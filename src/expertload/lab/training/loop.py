@@ -163,13 +163,7 @@ def _train(
     loaders = make_loaders(config, dataset, fabric)
     average = make_average(network, config.training, _steps(loaders["train"], config.training))
     state = TrainingState(
-        run,
-        network,
-        loss,
-        optimiser,
-        fabric,
-        select_by=config.training.select_by,
-        average=average,
+        run, network, loss, optimiser, fabric, select_by=config.training.select_by, average=average
     )
     state.resume()
     step = Step(model, loss, optimiser, config.training, fabric, average)
@@ -219,10 +213,7 @@ def _train_epoch(step: Step, loader: BatchLoader, epoch: int) -> tuple[float, fl
 
 
 def _averaged_metrics(
-    model: nn.Module,
-    average: WeightAverage | None,
-    loaders: dict[str, BatchLoader],
-    epoch: int,
+    model: nn.Module, average: WeightAverage | None, loaders: dict[str, BatchLoader], epoch: int
 ) -> dict[str, float]:
     """Return the validation metrics of the averaged weights, if weights are averaged."""
     if average is None:

@@ -163,11 +163,7 @@ def describe_environment(
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "processes": processes,
-        "data": {
-            "source": dataset.source,
-            "sha256": dataset.checksum(),
-            **dataset.description(),
-        },
+        "data": {"source": dataset.source, "sha256": dataset.checksum(), **dataset.description()},
         **({"sources": sources} if sources else {}),
         **({"set": list(changed)} if changed else {}),
         "versions": {name: import_module(name).__version__ for name in PACKAGES},
