@@ -8,6 +8,7 @@ import numpy as np
 
 from expertload._format import promised
 from expertload.display import _draw
+from expertload.monitoring.accuracy import WARNING_EVIDENCE
 
 if TYPE_CHECKING:
     from typing import Self
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from expertload.monitoring import AccuracyMonitor
 
 SIZE = (7.2, 5.4)
-WARNING = 5.0
 # Evidence below this means that nothing is against the promise; its exact value does not matter,
 LEAST_SHOWN = 0.01
 # nor does evidence far beyond the alarm: the line leaves the plot.
@@ -39,6 +39,8 @@ class EvidenceDisplay(_draw.Drawn):
     ----------
     ax_, bound_ax_, figure_ : matplotlib Axes (the second may be None) and Figure
         Where evidence and bound were drawn.
+    refuted_at : int or None
+        The number of the audit that refuted the promise, counted from 1; None if none has.
     line_ : matplotlib Line2D
         The evidence.
     bound_line_ : matplotlib Line2D or None
@@ -61,7 +63,8 @@ class EvidenceDisplay(_draw.Drawn):
         self.evidence, self.lower_bound = history.evidence, history.lower_bound
         self.decided_at = history.decided_at
         self.target_accuracy = monitor.target_accuracy
-        self.alarm_evidence = 1 / (1 - monitor.confidence_level)
+        self.alarm_evidence = monitor.alarm_evidence
+        self.refuted_at = monitor.refuted_at
 
     @classmethod
     def from_monitor(cls, monitor: AccuracyMonitor, *, ax: AxesOrPair = None) -> Self:
@@ -75,12 +78,6 @@ class EvidenceDisplay(_draw.Drawn):
             Where to draw: the evidence alone, or evidence and bound. A new figure by default.
         """
         return cls(monitor).plot(ax)
-
-    @property
-    def refuted_at(self) -> int | None:
-        """The number of the audit that refuted the promise, counted from 1; None if none did."""
-        crossed = np.flatnonzero(self.evidence >= self.alarm_evidence)
-        return int(crossed[0]) + 1 if len(crossed) else None
 
     def plot(self, ax: AxesOrPair = None) -> Self:
         """Draw the evidence, and the bound where there are axes for it.
@@ -106,7 +103,7 @@ class EvidenceDisplay(_draw.Drawn):
         shown = np.maximum(self.evidence, np.finfo(float).tiny)  # zero has no logarithm
         (self.line_,) = ax.plot(audits, shown, color=colour, linewidth=1.4, label="evidence")
         _guide(ax, self.alarm_evidence, f"refuted at {self.alarm_evidence:.4g}", _draw.VERMILION)
-        _guide(ax, WARNING, f"warning at {WARNING:g}", _draw.GUIDE)
+        _guide(ax, WARNING_EVIDENCE, f"warning at {WARNING_EVIDENCE:g}", _draw.GUIDE)
         alarm = self.alarm_evidence
         highest = float(np.clip(self.evidence.max(), alarm, MOST_TIMES * alarm))
         ax.set(
