@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 from expertload.cli.app import app
 from expertload.desk import Desk
 from expertload.desk import app as server
+from expertload.desk.api import cases as endpoint
 from expertload.desk.api.access import MOST_BYTES_ELSEWHERE
 from expertload.desk.api.cases import NDJSON, read_lines
 from expertload.desk.app import create_app
@@ -199,6 +200,27 @@ def test_headers_after_a_body_end_the_connection(served, line):
     kind = "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
     line.sendall(f"POST /api/cases HTTP/1.1\r\n{head}{kind}\r\n2\r\n{{}}\r\n0\r\n".encode())
     assert is_cut(line, b"X-Long: " + b"a" * 1_000 + b"\r\n")
+
+
+def test_long_batches_are_parsed_one_after_the_other(served, monkeypatch):
+    """While several are, everything else would wait for all of them."""
+    now, most = [], []
+
+    def slow(data, *arguments):
+        now.append(data)
+        most.append(len(now))
+        time.sleep(0.1)
+        now.pop()
+        return []
+
+    monkeypatch.setattr(endpoint, "read_lines", slow)
+    headers = {"authorization": f"Bearer {served.token('x', 'api')}"}
+    headers["content-type"] = NDJSON
+    with ThreadPoolExecutor(4) as crowd:
+        data = b" " * endpoint.SMALL
+        for _ in range(4):
+            crowd.submit(httpx.post, f"{served.address}/api/cases", content=data, headers=headers)
+    assert most == [1] * 4
 
 
 # ------------------------------------------------------------------ slow senders and receivers

@@ -29,7 +29,6 @@ from expertload.desk.api.access import (
 from expertload.desk.desk import Desk
 from expertload.desk.intake.case import (
     MOST_CASES,
-    MOST_TEXT,
     SentCase,
     Shadow,
     read_line,
@@ -49,7 +48,8 @@ SMALL = 50_000  # bytes; a smaller request is parsed without another thread
 # JSON may spell the letters of "image" as \u0069 and so on.
 MAY_HAVE_IMAGES = re.compile(rb'"image"|\\u006')
 # Parsing holds up everything else, and takes as long as there are values, with commas between them.
-MOST_COMMAS = MOST_TEXT + 300_000
+# A text of digits and commas has half a million, a list of numbers or a table fewer.
+MOST_COMMAS = 650_000
 MOST_TOGETHER = 500
 
 Result = Outcome | DeskRefusedError
@@ -69,6 +69,8 @@ class Intake:
         # The single cases of each token and where their results go, and who works them off.
         self._waiting = defaultdict[str, list[tuple[SentCase, asyncio.Future[Result]]]](list)
         self._working: dict[str, asyncio.Task[None]] = {}
+        # Several that parse at once would be no faster, and everything else would wait for each.
+        self._parsing = ThreadPoolExecutor(1, thread_name_prefix="desk-parsing")
         self._with_images = ThreadPoolExecutor(PROCESSES, thread_name_prefix="desk-images")
 
     async def admit(self, token: str) -> None:
@@ -84,7 +86,7 @@ class Intake:
         has_images = MAY_HAVE_IMAGES.search(data) is not None
         if len(data) < SMALL and not has_images:
             return read_lines(data, kind, read)
-        threads = self._with_images if has_images else None
+        threads = self._with_images if has_images else self._parsing
         reading = asyncio.get_running_loop().run_in_executor
         return await reading(threads, read_lines, data, kind, read)
 
