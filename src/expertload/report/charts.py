@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -18,13 +19,14 @@ from expertload._format import percent, promised
 from expertload._typing import FloatArray
 from expertload.cases import Cases
 from expertload.display._draw import along_curve, visible
-from expertload.evaluation import Confusion, Evaluation, GroupEvaluation, Members
+from expertload.evaluation import Evaluation, GroupEvaluation, Members
 from expertload.operating_point import CertifiedPoint, ClassPromise, certified_curve
 from expertload.operating_point.point import digits
-from expertload.report.scale import Frame, Tick, round_ticks
-from expertload.report.slider import Stops, Strokes, certified_in_words, certified_strokes
+from expertload.report.scale import Frame, Tick
+from expertload.report.slider import Stops, certified_in_words, certified_strokes
 from expertload.significance.interval import effective_size_of_rate, wilson
 
+Part = SimpleNamespace  # of a page, for the template
 COC = Frame(width=720, height=420, left=58, right=702, top=20, bottom=376)
 SMALL = Frame(width=440, height=300, left=58, right=416, top=16, bottom=256)
 COLUMNS = 240
@@ -35,49 +37,14 @@ SMALL_GAP = 0.005
 
 
 @dataclass(frozen=True)
-class Lines:
-    """A model's curve, its tail where few cases are left, its band, and its floor, as SVG paths.
-
-    The floor is the certified lower bound at all thresholds together; None for weighted or graded
-    cases. ``certified`` is the part of the curve whose thresholds passed.
-    """
-
-    curve: str
-    tail: str
-    band: str
-    floor: str = ""
-    certified: Strokes = field(default_factory=Strokes)
-
-
-class Bar(NamedTuple):
-    """A bin of the histogram: wrong cases below, right cases on top."""
-
-    x: float
-    width: float
-    right_top: float
-    right_height: float
-    wrong_top: float
-    wrong_height: float
-
-
-class Dot(NamedTuple):
-    """A rate with its interval."""
-
-    x: float
-    y: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Figure:
     """One of the small charts."""
 
     frame: Frame
     x_ticks: list[Tick]
     y_ticks: list[Tick]
-    dots: list[Dot] = field(default_factory=list)
-    bars: list[Bar] = field(default_factory=list)
+    dots: Sequence[Part] = ()
+    bars: Sequence[Part] = ()
     paths: dict[str, str] = field(default_factory=dict)
     summary: str = ""
     title: str = ""
@@ -98,8 +65,13 @@ def _lowest(evaluation: Evaluation, stops: Stops) -> float:
     return float(min(accuracy.min(), evaluation.accuracy.low))
 
 
-def curve_lines(frame: Frame, evaluation: Evaluation) -> Lines:
-    """Return the paths of the curve, as randomised thresholds trace it, and of its band."""
+def curve_lines(frame: Frame, evaluation: Evaluation) -> Part:
+    """Return the SVG paths of the curve, as randomised thresholds trace it, and what belongs to it.
+
+    These are its tail, where few cases are left; its band; the strokes of its certified part; and
+    its floor, the certified lower bound at all thresholds together, empty for weighted or graded
+    cases.
+    """
     curve, band = evaluation.curve, evaluation.band
     load, accuracy, low, high = along_curve(
         curve.expert_load, curve.accuracy, band.low, band.high, columns=COLUMNS
@@ -107,12 +79,12 @@ def curve_lines(frame: Frame, evaluation: Evaluation) -> Lines:
     low, high = (np.maximum(line, frame.y_range[0]) for line in (low, high))
     solid = max(2, int(np.searchsorted(load, 1 - FEW / evaluation.n_cases, side="right")))
     tail = frame.path(load[solid - 1 :], accuracy[solid - 1 :]) if solid < len(load) else ""
-    return Lines(
-        frame.path(load[:solid], accuracy[:solid]),
-        tail,
-        frame.area(load, low, high),
-        _floor(frame, evaluation),
-        certified_strokes(frame, evaluation, load, accuracy),
+    return Part(
+        curve=frame.path(load[:solid], accuracy[:solid]),
+        tail=tail,
+        band=frame.area(load, low, high),
+        floor=_floor(frame, evaluation),
+        certified=certified_strokes(frame, evaluation, load, accuracy),
     )
 
 
@@ -139,8 +111,9 @@ def reliability_figure(evaluation: Evaluation) -> Figure | None:
     least = float(min(low.min(), curve.confidence.min()))
     start = min(0.9, np.floor(least * 10) / 10)
     frame = replace(SMALL, x_range=(start, 1.0), y_range=(start, 1.0))
-    columns = (frame.x(curve.confidence), *(frame.y(v) for v in (curve.accuracy, low, high)))
-    dots = [Dot(*map(float, values)) for values in zip(*columns, strict=True)]
+    heights = [frame.y(v).tolist() for v in (curve.accuracy, low, high)]
+    columns = zip(frame.x(curve.confidence).tolist(), *heights, strict=True)
+    dots = [Part(x=x, y=y, low=bottom, high=top) for x, y, bottom, top in columns]
     summary = _gap_in_words(float(curve.share @ curve.confidence), evaluation)
     return Figure(frame, frame.x_ticks(), frame.y_ticks(), dots=dots, summary=summary)
 
@@ -232,29 +205,24 @@ def histogram_figure(evaluation: Evaluation) -> Figure:
     tallest = float((right + wrong).max())
     frame = replace(SMALL, x_range=(float(edges[0]), float(edges[-1])), y_range=(0.0, tallest))
     x, base, top, middle = frame.x(edges), frame.y(0.0), frame.y(right + wrong), frame.y(wrong)
-    columns = (x[:-1] + 0.75, np.diff(x) - 1.5, top, middle - top, middle, base - middle)
-    bars = [Bar(*each) for each in zip(*(c.tolist() for c in columns), strict=True)]
-    summary = f"{right.sum():,.10g} right and {wrong.sum():,.10g} wrong".replace(",", "\u202f")
-    return Figure(
-        frame, _confidence_ticks(frame, evaluation), _count_ticks(frame), bars=bars, summary=summary
-    )
+    columns = {  # wrong cases below, right cases on top
+        "x": x[:-1] + 0.75,
+        "width": np.diff(x) - 1.5,
+        "right_top": top,
+        "right_height": middle - top,
+        "wrong_top": middle,
+        "wrong_height": base - middle,
+    }
+    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+    bars = [Part(**dict(zip(columns, row, strict=True))) for row in rows]
+    summary = f"{_count(right.sum())} right and {_count(wrong.sum())} wrong"
+    is_share = evaluation.reliability is not None and frame.x_range[1] == 1
+    x_ticks = frame.x_ticks() if is_share else frame.x_ticks(label="{:g}".format)
+    return Figure(frame, x_ticks, frame.y_ticks(4, _count), bars=bars, summary=summary)
 
 
-def _count_ticks(frame: Frame) -> list[Tick]:
-    values = round_ticks(*frame.y_range, 4)
-    return [Tick(float(frame.y(v)), f"{v:,.10g}".replace(",", "\u202f")) for v in values]
-
-
-def _confidence_ticks(frame: Frame, evaluation: Evaluation) -> list[Tick]:
-    if evaluation.reliability is not None and frame.x_range[1] == 1:
-        return frame.x_ticks()
-    return [replace(t, label=f"{_value(frame, t):g}") for t in frame.x_ticks()]
-
-
-def _value(frame: Frame, tick: Tick) -> float:
-    low, high = frame.x_range
-    share = (tick.position - frame.left) / (frame.right - frame.left)
-    return float(round(low * (1 - share) + high * share, 9))
+def _count(value: float) -> str:
+    return f"{value:,.10g}".replace(",", "\u202f")
 
 
 def curve_in_words(name: str, stops: Stops) -> str:
@@ -277,33 +245,11 @@ FEW_MORE = 4
 STRIP = Frame(width=160, height=18, left=4, right=156, top=0, bottom=18)  # as in tables.js
 
 
-class PartRow(NamedTuple):
-    """A group or a class, and the position of its interval on the strip."""
+def part_tables(index: int, evaluation: Evaluation, stops: Stops) -> dict[str, Part]:
+    """Return the tables of the model with this index: of groups and of classes, if known.
 
-    part: GroupEvaluation
-    dot: Dot | None
-    is_folded: bool
-
-    @property
-    def confusions(self) -> tuple[Confusion, ...]:
-        """The classes that were predicted instead of this one."""
-        return getattr(self.part, "confused_with", ())
-
-
-class PartTable(NamedTuple):
-    """All rows of a table, worst first, and how they change along the slider."""
-
-    number: int
-    kind: str
-    rows: list[PartRow]
-    n_folded: int
-    n_left_out: int
-    target_on_strip: float
-    moves: dict[str, Any]
-
-
-def part_tables(index: int, evaluation: Evaluation, stops: Stops) -> dict[str, PartTable]:
-    """Return the tables of the model with this index: of groups and of classes, if known."""
+    Each has its rows, worst first, and how they change along the slider.
+    """
     answers = evaluation.answers
     of_class = None if answers is None else Members(answers.names, answers.target)
     kinds = {
@@ -324,14 +270,22 @@ def _table(
     members: Members,
     evaluation: Evaluation,
     stops: Stops,
-) -> PartTable:
+) -> Part:
     shown = parts[:MOST_ROWS]
     strip = _strip(shown, evaluation.target_accuracy)
     fold = FIRST_ROWS if len(shown) > FIRST_ROWS + FEW_MORE else len(shown)
-    return PartTable(
+    return Part(
         number=number,
         kind=kind,
-        rows=[PartRow(part, _dot(part, strip), i >= fold) for i, part in enumerate(shown)],
+        rows=[
+            Part(
+                part=part,
+                dot=_dot(part, strip),
+                is_folded=i >= fold,
+                confusions=getattr(part, "confused_with", ()),
+            )
+            for i, part in enumerate(shown)
+        ],
         n_folded=len(shown) - fold,
         n_left_out=len(parts) - len(shown),
         target_on_strip=float(strip.x(evaluation.target_accuracy)),
@@ -400,9 +354,9 @@ def _strip(parts: Sequence[GroupEvaluation], target: float) -> Frame:
     return replace(STRIP, x_range=(min(*lows, target, 0.99), 1.0))
 
 
-def _dot(part: GroupEvaluation, strip: Frame) -> Dot | None:
+def _dot(part: GroupEvaluation, strip: Frame) -> Part | None:
     seen = part.accepted_accuracy
     if seen is None:
         return None
     x, low, high = (float(strip.x(value)) for value in (seen.estimate, seen.low, seen.high))
-    return Dot(x, 9.0, low, high)
+    return Part(x=x, low=low, high=high)

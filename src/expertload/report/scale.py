@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from expertload._typing import ArrayLike, FloatArray
+
+
+def label_of(share: float) -> str:
+    """Return the label of a tick in percent."""
+    return f"{round(100 * share, 6):g}\N{NARROW NO-BREAK SPACE}%"
 
 
 @dataclass(frozen=True)
@@ -53,14 +59,14 @@ class Frame:
         there = np.concatenate([x, x[::-1]])
         return self.path(there, np.concatenate([high, low[::-1]])) + "Z"
 
-    def x_ticks(self, n: int = 5) -> list[Tick]:
+    def x_ticks(self, n: int = 5, label: Callable[[float], str] = label_of) -> list[Tick]:
         """Return round values along the x-axis; small screens leave out every other one."""
         values = round_ticks(*self.x_range, n)
-        return [Tick(float(self.x(v)), label_of(v), i % 2 == 1) for i, v in enumerate(values)]
+        return [Tick(float(self.x(v)), label(v), i % 2 == 1) for i, v in enumerate(values)]
 
-    def y_ticks(self, n: int = 5) -> list[Tick]:
+    def y_ticks(self, n: int = 5, label: Callable[[float], str] = label_of) -> list[Tick]:
         """Return round values along the y-axis."""
-        return [Tick(float(self.y(v)), label_of(v)) for v in round_ticks(*self.y_range, n)]
+        return [Tick(float(self.y(v)), label(v)) for v in round_ticks(*self.y_range, n)]
 
 
 def _share(value: ArrayLike, low: float, high: float) -> FloatArray:
@@ -96,8 +102,3 @@ def round_ticks(low: float, high: float, n: int) -> list[float]:
     step = next(m * magnitude for m in (1, 2, 5, 10) if m * magnitude >= rough * 0.8)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(k * step, 12) for k in range(first, last + 1)]
-
-
-def label_of(share: float) -> str:
-    """Return the label of a tick in percent."""
-    return f"{round(100 * share, 6):g}\N{NARROW NO-BREAK SPACE}%"

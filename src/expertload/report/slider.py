@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
@@ -40,17 +40,6 @@ class Strokes:
         if self.stretches:
             return ANY_HERE
         return AT_DOTS if self.dots else ""
-
-
-def are_certified(evaluation: Evaluation, thresholds: FloatArray) -> BoolArray:
-    """Return which of the thresholds are certified."""
-    passed = _passed(evaluation)
-    return np.array([threshold in passed for threshold in thresholds.tolist()], dtype=np.bool_)
-
-
-def certified_rows(evaluation: Evaluation) -> list[int]:
-    """Return the rows at the ends of the certified stretches, as stops for the slider."""
-    return [row for span in _spans(evaluation) for row in span]
 
 
 def certified_strokes(
@@ -104,14 +93,6 @@ def _spans(evaluation: Evaluation) -> list[tuple[int, int]]:
 N_STEPS = 500
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A stop with a label."""
-
-    label: str
-    stop: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class Stops:
     """The thresholds of the slider, loads ascending; the last one delegates everything."""
@@ -122,7 +103,7 @@ class Stops:
     low: FloatArray
     high: FloatArray
     certified: BoolArray
-    marks: tuple[Mark, ...]
+    marks: list[tuple[str, int]]  # the stops that have a label
     start: int
 
     @property
@@ -153,11 +134,14 @@ def find_stops(evaluation: Evaluation) -> Stops:
     """Return the thresholds for one model."""
     table, curve, band = evaluation.cases.tally, evaluation.curve, evaluation.band
     at_point = int(np.searchsorted(curve.thresholds, evaluation.operating_point.threshold))
-    targets = [(t, _row_of_load(curve.expert_load, load)) for t, load in evaluation.loads.items()]
-    wanted = [at_point, *(row for _, row in targets), *certified_rows(evaluation)]
+    targets = [  # a load of 1 is that of no row
+        (target, int(np.searchsorted(curve.expert_load, load)) if load < 1 else len(curve.accuracy))
+        for target, load in evaluation.loads.items()
+    ]
+    wanted = [at_point, *(row for _, row in targets), *chain(*_spans(evaluation))]
     rows = _spread(curve.expert_load, wanted)
     threshold = curve.thresholds[rows].astype(np.float64)
-    start = int(np.searchsorted(rows, at_point))
+    start, passed = int(np.searchsorted(rows, at_point)), _passed(evaluation)
     if start < len(rows):  # the certified threshold may lie between confidences
         threshold[start] = evaluation.operating_point.threshold
     return Stops(
@@ -166,14 +150,10 @@ def find_stops(evaluation: Evaluation) -> Stops:
         errors=np.append(table.accepted_errors[rows], 0.0),
         low=band.low[rows],
         high=band.high[rows],
-        certified=np.append(are_certified(evaluation, threshold), False),
+        certified=np.array([*(each in passed for each in threshold.tolist()), False]),
         marks=_marks(evaluation, rows, targets, start),
         start=start,
     )
-
-
-def _row_of_load(loads: FloatArray, load: float) -> int:
-    return len(loads) if load == 1 else int(np.searchsorted(loads, load))
 
 
 def _spread(loads: FloatArray, wanted: list[int]) -> IntArray:
@@ -189,18 +169,15 @@ def _spread(loads: FloatArray, wanted: list[int]) -> IntArray:
 
 def _marks(
     evaluation: Evaluation, rows: IntArray, targets: list[tuple[float, int]], start: int
-) -> tuple[Mark, ...]:
-    marks = [Mark("Decide everything", 0)]
+) -> list[tuple[str, int]]:
+    marks = [("Decide everything", 0)]
     if math.isfinite(evaluation.operating_point.threshold):
         kind = "Certified" if evaluation.is_certified else "Chosen"
-        marks.append(Mark(f"{kind} for {promised(evaluation.target_accuracy)}", start))
+        marks.append((f"{kind} for {promised(evaluation.target_accuracy)}", start))
     marks += [
-        Mark(f"{promised(target)} here", int(np.searchsorted(rows, row)))
+        (f"{promised(target)} here", int(np.searchsorted(rows, row)))
         for target, row in targets
-        if row < len(evaluation.curve.thresholds) and _is_new(evaluation, target)
+        if row < len(evaluation.curve.thresholds)
+        and (evaluation.is_certified or target != evaluation.target_accuracy)
     ]
-    return (*marks, Mark("Delegate everything", len(rows)))
-
-
-def _is_new(evaluation: Evaluation, target: float) -> bool:
-    return evaluation.is_certified or target != evaluation.target_accuracy
+    return [*marks, ("Delegate everything", len(rows))]
