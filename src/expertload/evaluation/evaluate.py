@@ -14,7 +14,7 @@ from expertload._check import check_fraction, check_targets, parameter_error
 from expertload._format import percent, promised, shares
 from expertload.cases import Cases, check_are_cases, counted
 from expertload.evaluation.evaluation import Calibration, Evaluation
-from expertload.evaluation.groups import Members, evaluate_members, name_members, rate_interval
+from expertload.evaluation.groups import Members, evaluate_members, rate_interval
 from expertload.metrics import ReliabilityCurve, kolmogorov_smirnov_error, reliability_curve
 from expertload.metrics.proper import proper_scores
 from expertload.operating_point import (
@@ -33,7 +33,7 @@ from expertload.operating_point import certify_groups as certify_each_group
 from expertload.operating_point.point import digits, quantity
 from expertload.significance import aucoc_interval
 from expertload.significance.interval import check_several, effective_size_of_rate
-from expertload.team import TeamEvaluation, evaluate_team
+from expertload.team import evaluate_team
 
 # Shown in addition to the requested targets, for comparison with stricter and laxer ones.
 USUAL_TARGETS = (0.9, 0.95, 0.99)
@@ -111,7 +111,8 @@ def evaluate(
     targets = check_targets(target_accuracy)
     level = check_fraction(confidence_level, "confidence_level", inclusive=False)
     check_several(cases)
-    members = name_members(cases.groups, len(cases)) if members is None else members
+    if members is None and cases.groups is not None:
+        members = Members.from_names(cases.groups)
     reliability, calibration = _calibration(cases)
     sure: dict[str, Any] = {"confidence_level": level, "cluster_promise": cluster_promise}
     points = None
@@ -130,7 +131,9 @@ def evaluate(
         each_group = each_group.with_origin(point.origin)
     elif promises:
         each_class = certify_classes(cases, promises=promises, **sure)
-    table, curve = cases.tally, cases.curve()
+    table, curve, team = cases.tally, cases.curve(), None
+    if cases.expert_answers is not None:
+        team = evaluate_team(cases, threshold=point.threshold, confidence_level=level)
     rate = float(table.correct.sum() / table.total)
     return Evaluation(
         accuracy=rate_interval(rate, effective_size_of_rate(cases), level),
@@ -151,14 +154,8 @@ def evaluate(
         confidence_level=level,
         cases=cases,
         members=members,
-        team=_team(cases, point, level),
+        team=team,
     )
-
-
-def _team(cases: Cases, point: OperatingPoint, level: float) -> TeamEvaluation | None:
-    if cases.expert_answers is None:
-        return None
-    return evaluate_team(cases, threshold=point.threshold, confidence_level=level)
 
 
 def _calibration(cases: Cases) -> tuple[ReliabilityCurve | None, Calibration | None]:

@@ -36,11 +36,11 @@ from expertload.operating_point import (
 from expertload.operating_point.certified import ONE_OF_EACH
 from expertload.significance import COCBand, Comparison, Interval, aucoc_paired_test, coc_band
 from expertload.significance.compare import check_same_cases
-from expertload.tally import Tally, cumulative_from_bottom
+from expertload.tally import cumulative_from_bottom
 from expertload.team import TeamEvaluation
 
 N_BINS = 20
-N_EXPLAINED = 5  # groups without a promise, of which is said why
+N_EXPLAINED = 5  # groups without a promise that are explained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +169,13 @@ class Evaluation:
     @cached_property
     def histogram(self) -> ConfidenceHistogram:
         """The numbers of right and wrong cases by confidence."""
-        return count_by_confidence(self.cases.tally)
+        table = self.cases.tally
+        edges = _edges(float(table.confidence[0]), float(table.confidence[-1]))
+        # The rows of a tally are sorted, so each bin is a contiguous range of rows.
+        ends = np.searchsorted(table.confidence, edges[1:-1])
+        marks = np.array([0, *ends, len(table.confidence)])
+        counts = (cumulative_from_bottom(values)[marks] for values in (table.correct, table.errors))
+        return ConfidenceHistogram(edges, *map(np.diff, counts))
 
     @cached_property
     def answers(self) -> ClassAnswers | None:
@@ -380,9 +386,9 @@ def _missing(policy: CertifiedGroups | CertifiedClasses | CertifiedGroupClasses)
     if not isinstance(policy, CertifiedGroups):
         return []
     missing = {group: point for group, point in policy.items() if not point.is_certified}
-    said = [f"{group}: {point.why}" for group, point in list(missing.items())[:N_EXPLAINED]]
+    reasons = [f"{group}: {point.why}" for group, point in list(missing.items())[:N_EXPLAINED]]
     in_clusters = any(point.clusters == "all_cases" for point in missing.values())
-    return [*said, *([ONE_OF_EACH] if in_clusters else [])]
+    return [*reasons, *([ONE_OF_EACH] if in_clusters else [])]
 
 
 def _ends(interval: Interval, show: Callable[[float], str] = percent) -> str:
@@ -446,18 +452,6 @@ def _point_to_dict(point: OperatingPoint) -> dict[str, Any]:
         "n_errors": point.n_errors,
         "n_errors_spared": point.n_errors_spared,
     }
-
-
-def count_by_confidence(table: Tally) -> ConfidenceHistogram:
-    """Count right and wrong cases by confidence."""
-    edges = _edges(float(table.confidence[0]), float(table.confidence[-1]))
-    # The rows of a tally are sorted, so each bin is a contiguous range of rows.
-    ends = np.searchsorted(table.confidence, edges[1:-1])
-    marks = np.concatenate(([0], ends, [len(table.confidence)]))
-    right, wrong = (
-        np.diff(cumulative_from_bottom(values)[marks]) for values in (table.correct, table.errors)
-    )
-    return ConfidenceHistogram(edges, right, wrong)
 
 
 def _edges(low: float, high: float) -> FloatArray:

@@ -10,15 +10,13 @@ these numbers describe the model and promise nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from expertload._label_arrays import name_groups
-from expertload._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.cases import Cases, reaches
 from expertload.significance import Interval
 from expertload.significance.interval import effective_size_of_rate, wilson
@@ -71,18 +69,11 @@ class Members(NamedTuple):
     of_case: IntArray
 
     @classmethod
-    def from_codes(cls, values: AnyArray, codes: IntArray) -> Members:
-        """Return the parts from distinct names and the code of each case."""
+    def from_names(cls, values: AnyArray, codes: IntArray | None = None) -> Members:
+        """Return the parts from the name of each case's part, or from distinct names and codes."""
         names, place = np.unique(name_groups(values, len(values)), return_inverse=True)
-        return cls(tuple(names.tolist()), place.astype(np.min_scalar_type(len(names)))[codes])
-
-
-def name_members(groups: ArrayLike | Members | None, n: int) -> Members | None:
-    """Return the names of groups, and the index of each case's group."""
-    if groups is None or isinstance(groups, Members):
-        return groups
-    names, member = np.unique(name_groups(groups, n), return_inverse=True)
-    return Members(tuple(names.tolist()), member.astype(np.min_scalar_type(len(names))))
+        place = place.astype(np.min_scalar_type(len(names)))
+        return cls(tuple(names.tolist()), place if codes is None else place[codes])
 
 
 def evaluate_members(
@@ -92,7 +83,7 @@ def evaluate_members(
     if members is None:
         return ()
     bare = replace(cases, groups=None, target=None, proba=None)
-    rows = rows_of_groups(cases.weight, members.of_case, len(members.names))
+    rows = _rows_of_groups(cases.weight, members.of_case, len(members.names))
     groups = [
         _group(name, bare.take(own), threshold, level)
         for name, own in zip(members.names, rows, strict=True)
@@ -101,18 +92,12 @@ def evaluate_members(
     return tuple(sorted(groups, key=_how_bad))
 
 
-def rows_of_groups(
-    weight: FloatArray | None, member: IntArray, n_groups: int
-) -> Iterator[IntArray]:
-    """Yield the row numbers of each group in order, without rows of weight zero."""
-    # Small integers are sorted by counting, which is as fast as reading them.
-    small = member.astype(np.min_scalar_type(n_groups), copy=weight is not None)
+def _rows_of_groups(weight: FloatArray | None, member: IntArray, n_groups: int) -> list[IntArray]:
+    """Return the row numbers of each group in order, without rows of weight zero."""
+    order = np.argsort(member, kind="stable")  # small integers: as fast as reading them
     if weight is not None:
-        small[weight == 0] = n_groups
-    order = np.argsort(small, kind="stable")
-    ends = np.cumsum(np.bincount(small, minlength=n_groups + 1))[:n_groups]
-    for start, end in pairwise([0, *ends.tolist()]):
-        yield order[start:end]
+        order = order[weight[order] > 0]
+    return np.split(order, np.cumsum(np.bincount(member[order], minlength=n_groups))[:-1])
 
 
 def _group(name: str, cases: Cases, threshold: float, level: float) -> GroupEvaluation:

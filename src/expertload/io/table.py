@@ -192,7 +192,7 @@ class PredictionsTable:
             ranked_by = score.confidence(np.asarray(self.y_proba))
             cases = replace(cases, confidence=ranked_by, is_ranked_by_probability=False)
         coded = self.group_codes
-        members = coded and Members.from_codes(names_from(coded.values), coded.codes)
+        members = coded and Members.from_names(names_from(coded.values), coded.codes)
         found = evaluate(cases, members=members, **options)
         return self._named(replace(found, target=self.target), score)
 
