@@ -19,6 +19,7 @@ from expertload.cli import (
     decide,
     desk,
     desk_cases,
+    desk_people,
     evaluate,
     lab_results,
     lab_train,
@@ -110,7 +111,7 @@ LAB = _Group(
 TOKEN = _Group(
     "token",
     "Give programs access: bearer tokens.",
-    [desk.add_token, desk.list_tokens, desk.revoke_token],
+    [desk_people.add_token, desk_people.list_tokens, desk_people.revoke_token],
 )
 POLICY = _Group(
     "policy",
@@ -121,8 +122,8 @@ USER = _Group(
     "user",
     "Give people access, or end it.",
     [
-        *(desk.add_user, desk.list_users, desk.link_user),
-        *(desk.away_user, desk.disable_user, desk.enable_user),
+        *(desk_people.add_user, desk_people.list_users, desk_people.link_user),
+        *(desk_people.away_user, desk_people.disable_user, desk_people.enable_user),
     ],
 )
 DESK = _Group(

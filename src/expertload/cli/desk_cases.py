@@ -114,8 +114,8 @@ def _summarise(outcomes: Counter[tuple[str, str]], examples: dict[tuple[str, str
         if status != "decided":
             first = examples[status, why] if status == "refused" else ""
             example = f" First case: {first}" if first else ""
-            said = f"  {n:,} {status}: {one_line(why + example)}"
-            screen.print(said, markup=False, soft_wrap=True)
+            line = f"  {n:,} {status}: {one_line(why + example)}"
+            screen.print(line, markup=False, soft_wrap=True)
     if totals["refused"] or totals["not sent"]:
         complain("Run the same command again for what was not sent; change what was refused.")
         raise typer.Exit(1)
