@@ -33,7 +33,12 @@ from expertload.desk.trail.training import export_annotations, export_for_traini
 from expertload.desk.trail.webhooks import add_webhook, deliver, send_again
 from expertload.desk.watch.state import state_of
 from expertload.evaluation import evaluate
-from expertload.exceptions import DeskRefusedError, DeskUnavailableError, FileWriteError
+from expertload.exceptions import (
+    DeskRefusedError,
+    DeskUnavailableError,
+    FileFormatError,
+    FileWriteError,
+)
 from expertload.io import ColumnNames, read_predictions
 from tests.desk.serving import serving
 from tests.desk.test_watch import read_all
@@ -197,7 +202,7 @@ def test_no_cell_of_a_csv_is_a_formula(world, tmp_path):
 
 @pytest.mark.slow
 def test_an_export_that_cannot_be_written_says_so(used, tmp_path):
-    with pytest.raises(DeskRefusedError, match="not a .jsonl, .csv or .parquet"):
+    with pytest.raises(FileFormatError, match=".csv, .jsonl or .parquet"):
         export(used.desk, tmp_path / "desk.xlsx")
     with pytest.raises(FileWriteError, match="could not be written"):
         export(used.desk, tmp_path / "nowhere" / "desk.csv")

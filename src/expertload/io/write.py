@@ -42,8 +42,8 @@ def open_writer(
     kind = Path(out).suffix.lower()
     if kind not in KINDS:
         raise FileFormatError(
-            f"Decisions cannot be written to {Path(out).name}. Hint: name a .csv, .jsonl or "
-            ".parquet file."
+            f"The ending of {Path(out).name} says no format. Hint: name a .csv, .jsonl or .parquet "
+            "file."
         )
     with (
         explained_write_errors(out),

@@ -8,7 +8,7 @@ what they send.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -250,8 +250,8 @@ async def answer_error(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse(error_body(failure), failure.status, headers)
 
 
-def install_errors(app: FastAPI, answer: Any = answer_error) -> None:
+def install_errors(app: FastAPI) -> None:
     """Make an app answer every error in one form."""
     refused = (DeskRefusedError, DeskUnavailableError, RequestValidationError)
     for kind in (*refused, HTTPException, ClientDisconnect, Exception):
-        app.add_exception_handler(kind, answer)
+        app.add_exception_handler(kind, answer_error)

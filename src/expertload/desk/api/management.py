@@ -62,8 +62,15 @@ async def show_policies(request: Request) -> list[dict[str, Any]]:
 )
 async def add(request: Request) -> dict[str, Any]:
     """Store a policy that 'expertload evaluate --save-policy' wrote."""
-    document = policy_text(await body_of(request))
-    return await _policy(request, await desk_of(request).awrite(policies.add_policy, document))
+    return await _policy(request, await add_document(request, await body_of(request)))
+
+
+async def add_document(request: Request, data: bytes) -> int:
+    """Store an uploaded policy as a draft; return its number."""
+    # A byte that is no text becomes an escape that is no JSON, so the policy is refused.
+    return await desk_of(request).awrite(
+        policies.add_policy, data.decode(errors="backslashreplace")
+    )
 
 
 @manager.post("/policies/{number}/activate", summary="Let a draft decide from now on")
@@ -80,18 +87,6 @@ async def end(number: int, body: ReasonBody, request: Request) -> dict[str, Any]
     """Withdraw a policy: from now on everything goes to experts."""
     await desk_of(request).awrite(policies.withdraw, number, reason=body.reason)
     return await _policy(request, number)
-
-
-def policy_text(data: bytes) -> str:
-    """Return an uploaded policy as text."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise DeskRefusedError(
-            "bad_policy",
-            "This is not a policy: it is not text.",
-            "send the file that 'expertload evaluate --save-policy' wrote.",
-        ) from None
 
 
 async def _policy(request: Request, number: int) -> dict[str, Any]:

@@ -247,7 +247,7 @@ class _Batch:
         self.bodies: list[Row] = []
         self.decisions: list[Row] = []
         self.readings: list[Wanted] = []
-        self.shadows: list[tuple[Event, int, dict[str, Any], bool]] = []
+        self.shadows: list[Row] = []
 
     def add(self, number: int, sent: SentCase, routed: Routed) -> Outcome:
         """Add one case: its row and, if it has them, its body, decision, reading and shadows."""
@@ -278,7 +278,8 @@ class _Batch:
         if case.body is not None:
             self.bodies.append((event, {"id": number, **asdict(case.body)}))
         for name, given in _others(sent, case):
-            self.shadows.append((event, number, answer_row(name, given), True))
+            answer = answer_row(name, given)
+            self.shadows.append((event, {**answer, "case_id": number, "blind": True}))
         if not decided or row["audit"]:
             why = "quality" if decided else "delegated"
             self.readings.append(Wanted(number, due, event, why))
@@ -292,11 +293,7 @@ class _Batch:
         transaction = self.transaction
         transaction.insert_all(cases, self.cases)
         transaction.insert_all(bodies, self.bodies)
-        if self.decisions:
-            numbers = transaction.new_ids(decisions, len(self.decisions))
-            for number, (_, row) in zip(numbers, self.decisions, strict=True):
-                row["id"] = number
-            transaction.insert_all(decisions, self.decisions)
+        transaction.insert_all(decisions, self.decisions)
         open_readings(transaction, self.readings)
         store_shadows(transaction, self.shadows)
         for name, rows in (("received", self.cases), ("decided", self.decisions)):

@@ -182,10 +182,7 @@ def read_policy(document: str) -> RoutingPolicy:
             "classes.",
             "expertload decide applies such a policy to a file, and expertload monitor watches it",
         )
-    if not (
-        (isinstance(point, CertifiedGroups) and point.certified)
-        or (isinstance(point, CertifiedPoint) and point.is_certified)
-    ):
+    if not isinstance(point, CertifiedPoint | CertifiedGroups) or math.isinf(point.threshold):
         raise DeskRefusedError(
             "not_certified",
             "A desk needs a certified policy, and this one certifies nothing.",

@@ -21,6 +21,7 @@ from expertload.desk.store.database import Event, Transaction
 from expertload.desk.store.tables import shadows
 from expertload.exceptions import DeskRefusedError
 
+Columns = dict[str, Any]
 Stored = dict[str, str]
 PILOT = 200  # answers of a model that set its thresholds, and are not counted
 SURE = 0.75  # the surer three quarters of its answers are opinions: others it could never decide
@@ -43,7 +44,7 @@ def classes_digest(names: tuple[str, ...]) -> str:
     return hashlib.sha256("\x1f".join(sorted(names)).encode()).hexdigest()[:16]
 
 
-def answer_row(model: str, probabilities: dict[str, float]) -> dict[str, Any]:
+def answer_row(model: str, probabilities: dict[str, float]) -> Columns:
     """Return the columns of a model's answer; it has no confidence if it is not valid."""
     is_valid = not flaw_of(probabilities)
     return {
@@ -55,19 +56,13 @@ def answer_row(model: str, probabilities: dict[str, float]) -> dict[str, Any]:
     }
 
 
-def store_shadows(
-    transaction: Transaction, answers: Sequence[tuple[Event, int, dict[str, Any], bool]]
-) -> None:
-    """Store answers, each with its event, its case and whether it came before an expert's."""
-    if not answers:
-        return
+def store_shadows(transaction: Transaction, answers: Sequence[tuple[Event, Columns]]) -> None:
+    """Store answers, each with its event; they have columns of `answer_row`, a case, and "blind".
+
+    An answer is blind if it came before any expert's.
+    """
     common = {"project_id": transaction.project.id, "received": transaction.now}
-    numbers = transaction.new_ids(shadows, len(answers))
-    rows = [
-        (event, {"id": number, "case_id": case, **row, "blind": blind, **common})
-        for number, (event, case, row, blind) in zip(numbers, answers, strict=True)
-    ]
-    transaction.insert_all(shadows, rows)
+    transaction.insert_all(shadows, [(event, {**row, **common}) for event, row in answers])
 
 
 def receive_shadows(
@@ -88,7 +83,8 @@ def receive_shadows(
             continue
         known[case, model] = as_json(probabilities)
         event = transaction.event("shadow.received", case_id=case)
-        new.append((event, case, answer_row(model, probabilities), case not in answered))
+        its = {"case_id": case, "blind": case not in answered}
+        new.append((event, {**answer_row(model, probabilities), **its}))
     store_shadows(transaction, new)
     return [_result(each, case_of.get(each.key), known) for each in sent]
 

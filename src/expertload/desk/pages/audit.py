@@ -43,7 +43,6 @@ from expertload.desk.trail.chain import SEALED, Verdict, read_changes, seal_even
 from expertload.desk.watch.policies import all_policies
 from expertload.desk.watch.readers import readers_of
 from expertload.desk.watch.state import state_of
-from expertload.operating_point import CertifiedGroups
 
 router = APIRouter(route_class=PageRoute, dependencies=[Depends(signed_in("manager", "auditor"))])
 EVENTS_PER_PAGE = 50
@@ -278,14 +277,13 @@ def _policy(
     first = min((r for r in rows if r.sha256 == row.sha256), key=lambda r: int(r.id))
     policy = read_policy(row.document)
     point = policy.point
-    points = point.points.values() if isinstance(point, CertifiedGroups) else [point]
     return {
         "row": row,
         "first": first,
         "point": point,
         "model": policy.model,
         "classes": policy.classes,
-        "n_cases": sum(int(each.n_cases) for each in points),
+        "n_cases": int(point.n_cases),
         "events": sources["policies", row.id],
         "monitor": monitor,
         "monitor_events": [] if monitor is None else sources["monitors", monitor.id],

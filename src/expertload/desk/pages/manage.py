@@ -99,8 +99,7 @@ async def show_policies(request: Request, notice: str = "", n: int = 0) -> Respo
 @manager.post("/policies")
 async def upload(request: Request, policy: Upload) -> Response:
     """Store a policy as a draft."""
-    document = management.policy_text(await policy.read())
-    await desk_of(request).awrite(policies.add_policy, document)
+    await management.add_document(request, await policy.read())
     return go("/manage/policies?notice=added")
 
 
@@ -145,11 +144,11 @@ async def certify_again(
 async def show_challengers(request: Request, notice: str = "", n: int = 0) -> Response:
     """Show every model in shadow: its evidence over time, and the steps to take over."""
     found = await desk_of(request).aread(challengers_of)
-    said = NOTICES.get(notice, "")
-    if said and n > 0:
-        said += f" {written(n)} waiting {'case was' if n == 1 else 'cases were'} decided anew."
+    text = NOTICES.get(notice, "")
+    if text and n > 0:
+        text += f" {written(n)} waiting {'case was' if n == 1 else 'cases were'} decided anew."
     views = [{"it": each, "chart": evidence_chart(each), "steps": _steps(each)} for each in found]
-    return render(request, "challengers.html.j2", challengers=views, notice=said)
+    return render(request, "challengers.html.j2", challengers=views, notice=text)
 
 
 def _steps(challenger: Challenger) -> list[float]:
@@ -252,10 +251,9 @@ async def reopen(request: Request, body: Annotated[management.CaseBody, Form()])
 
 
 @manager.post("/cases/void")
-async def void(request: Request, body: Annotated[management.CaseBody, Form()]) -> Response:
+async def void(request: Request, body: Annotated[management.VoidBody, Form()]) -> Response:
     """Take an open case out of the queue."""
-    await desk_of(request).awrite(managing.void_case, body.key, reason=body.reason)
-    return _changed(body.key, {"outcome": "void"})
+    return _changed(body.key, await management.void(body, request))
 
 
 # ------------------------------------------------------------------ people and programs

@@ -329,9 +329,7 @@ _FIND_TOKEN = (
 
 def revoke_token(transaction: Transaction, number: int) -> None:
     """End a token; the next request with it is refused."""
-    ours = select(tokens.c.id).where(tokens.c.id == number, transaction.in_project(tokens))
-    if not 0 <= number < 2**63 or transaction.first(ours) is None:
-        raise DeskRefusedError("not_found", f"There is no token {number}.")
+    transaction.find(tokens, number, "token")
     transaction.update(tokens, number, transaction.event("token.revoked"), revoked=transaction.now)
 
 

@@ -26,7 +26,7 @@ from expertload.desk.intake.receiving import Wanted, decisions_of, open_readings
 from expertload.desk.intake.sampling import draw
 from expertload.desk.intake.shadows import opinions_of
 from expertload.desk.queue import claims
-from expertload.desk.queue.claims import Claim, EndedLease, Held, check_reason
+from expertload.desk.queue.claims import Claim, Held, check_reason
 from expertload.desk.store.database import SECOND, AnyRow, Event, Transaction
 from expertload.desk.store.tables import answers, cases, decisions, policies, readings
 from expertload.desk.trail.webhooks import announce, take_back
@@ -90,8 +90,8 @@ def answer(
     event = transaction.event("answer.given", case_id=reading.case_id)
     standing = "late" if taken is None else "counted"
     seconds = None if taken is None else _seconds(transaction, taken)
-    told = {"submission": submission, "standing": standing, "seconds": seconds}
-    number = store_answer(transaction, event, reading, reader, label, **told)
+    row = {"submission": submission, "standing": standing, "seconds": seconds}
+    number = store_answer(transaction, event, reading, reader, label, **row)
     transaction.count(f"answers.{standing}")
     transaction.count_hourly("answers")
     if taken is None:
@@ -110,7 +110,7 @@ def store_answer(
     return transaction.insert(answers, event, **whose, label=label, given=transaction.now, **more)
 
 
-def _seconds(transaction: Transaction, taken: EndedLease) -> float | None:
+def _seconds(transaction: Transaction, taken: Held) -> float | None:
     """Return how long a reader took; None if the clock was set meanwhile, so nobody can tell."""
     is_known = taken.leased <= transaction.now <= taken.until
     return (transaction.now - taken.leased) / SECOND if is_known else None
@@ -439,8 +439,8 @@ def correct(transaction: Transaction, given: AnyRow, label: str, *, by: int, rea
     reading = reading_of(transaction, given.reading_id)
     _check_can_correct(case, reading, given, label, by)
     event = transaction.event("answer.corrected", case_id=case.id)
-    told = {"submission": secrets.token_hex(16), "standing": "correction", "reason": reason}
-    number = store_answer(transaction, event, reading, by, label, supersedes=given.id, **told)
+    row = {"submission": secrets.token_hex(16), "standing": "correction", "reason": reason}
+    number = store_answer(transaction, event, reading, by, label, supersedes=given.id, **row)
     transaction.update(readings, reading.id, event, answer_id=number)
     if case.state != "golden":
         _settle_again(transaction, case, reading)

@@ -173,11 +173,12 @@ def _for_reader(transaction: Transaction, reader: int, arbiter: bool) -> dict[st
 
 
 class Held(NamedTuple):
-    """A reading that somebody holds."""
+    """A reading that somebody holds, or held until now: its case, and its lease."""
 
     case_id: int
     lease: str
     until: int
+    leased: int = 0
 
 
 def held_by(transaction: Transaction, reader: int) -> Held | None:
@@ -267,17 +268,9 @@ def _signature(project: Project, reading: int, reader: int, nonce: str) -> str:
     return hmac.digest(project.secret, signed, "sha256").hex()[:32]
 
 
-class EndedLease(NamedTuple):
-    """A reading whose lease has ended: its case, and when the lease began and would have ended."""
-
-    case_id: int
-    leased: int
-    until: int
-
-
 _END = (
     "UPDATE readings SET lease = NULL WHERE id = :number AND lease = :lease "
-    "AND state = 'leased' RETURNING case_id, leased, until"
+    "AND state = 'leased' RETURNING case_id, until, leased"
 )
 _EXTEND = (
     "UPDATE readings SET until = :until, leased = CASE WHEN leased > :now THEN :now "
@@ -286,10 +279,10 @@ _EXTEND = (
 )
 
 
-def end_lease(transaction: Transaction, reading: int, lease: str) -> EndedLease | None:
+def end_lease(transaction: Transaction, reading: int, lease: str) -> Held | None:
     """End a lease if the reading still has it; return None if it was lost before."""
     ended = transaction.rows(_END, number=reading, lease=lease)
-    return EndedLease(*ended[0]) if ended else None
+    return next((Held(case, lease, *times) for case, *times in ended), None)
 
 
 def extend(transaction: Transaction, reader: int, lease: str) -> int | None:

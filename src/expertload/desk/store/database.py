@@ -32,6 +32,7 @@ from sqlalchemy import (
     Row,
     Select,
     Table,
+    select,
     update,
 )
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
@@ -257,6 +258,15 @@ class Transaction:
         """Return the first row of a query, or None."""
         return self.connection.execute(query, values).first()
 
+    def find(self, table: Table, number: int, what: str) -> AnyRow:
+        """Return a row of this project; refuse a number that none has."""
+        row = None
+        if 0 <= number < 2**63:  # PostgreSQL refuses to search for other numbers
+            row = self.first(select(table).where(self.in_project(table), table.c.id == number))
+        if row is None:
+            raise DeskRefusedError("not_found", f"There is no {what} {number}.")
+        return row
+
     def all(self, query: Executable, **values: Any) -> list[AnyRow]:
         """Return every row of a query."""
         return list(self.connection.execute(query, values).all())
@@ -286,15 +296,19 @@ class Transaction:
         """
         known = {"project_id": self.project.id, "created": self.now}
         row = {name: value for name, value in known.items() if name in table.c} | values
-        if "id" not in row:
-            row["id"] = self.new_ids(table, 1)[0]
         self.insert_all(table, [(event, row)])
         return int(row["id"])
 
     def insert_all(self, table: Table, rows: Sequence[tuple[Event, dict[str, Any]]]) -> None:
-        """Insert rows, each recorded in its own event; empty columns are left out there."""
+        """Insert rows, each recorded in its own event; empty columns are left out there.
+
+        Rows without an id get one.
+        """
         if not rows:
             return
+        if new := [values for _, values in rows if "id" not in values]:
+            for values, number in zip(new, self.new_ids(table, len(new)), strict=True):
+                values["id"] = number
         names, recorded = table.columns.keys(), _recorded(table)
         known = [(event, _with_digests(table, values)) for event, values in rows]
         written = [tuple(map(values.get, names)) for _, values in known]

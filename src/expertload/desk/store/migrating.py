@@ -31,9 +31,9 @@ from sqlalchemy import (
     text,
 )
 
-from expertload._files import replaced_whole
+from expertload._files import explained_write_errors, replaced_whole
 from expertload.desk.store.tables import metadata
-from expertload.exceptions import DeskRefusedError, FileWriteError
+from expertload.exceptions import DeskRefusedError
 
 if TYPE_CHECKING:
     from expertload.desk.store.database import Database
@@ -131,14 +131,9 @@ def backup(database: Database, path: str | os.PathLike[str]) -> None:
         raise DeskRefusedError(
             "exists", f"{target} already exists.", "name a new file; copies are not replaced."
         )
-    try:
-        with replaced_whole(target) as draft:
-            draft.touch(mode=0o600)
-            database.copy(draft)
-    except OSError as error:
-        raise FileWriteError(
-            f"{target} could not be written: {error.strerror or error}."
-        ) from error
+    with explained_write_errors(target), replaced_whole(target) as draft:
+        draft.touch(mode=0o600)
+        database.copy(draft)
 
 
 def restore(path: str | os.PathLike[str], database: Database) -> None:

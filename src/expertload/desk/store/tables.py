@@ -320,6 +320,13 @@ def in_state(table: Table, state: str) -> sa.ColumnElement[bool]:
     return table.c.state == sa.literal(state, literal_execute=True)
 
 
+# For queries about cases as c: the decision about each that no later one supersedes.
+LIVE = """
+    LEFT JOIN decisions AS live ON live.case_id = c.id
+      AND NOT EXISTS (SELECT 1 FROM decisions AS later WHERE later.supersedes = live.id)
+"""
+
+
 # ------------------------------------------------------------------ tables that only grow
 
 APPEND_ONLY = ("events", "seals", "answers", "decisions", "skips")

@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import orjson
+import pyarrow as pa
+from pyarrow import compute
 from sqlalchemy import text
 
-from expertload._check import require_extra
 from expertload._names import Which
 from expertload.desk.desk import Desk
 from expertload.desk.queue.claims import classes_of
-from expertload.exceptions import DeskRefusedError, DeskUnavailableError, FileWriteError
+from expertload.desk.store.tables import LIVE
+from expertload.exceptions import DeskUnavailableError, FileWriteError
 from expertload.io.write import open_writer, stream_writer
 
 Format = Literal["jsonl", "csv", "parquet"]
@@ -44,11 +46,11 @@ COLUMNS = {
     "confidence": ("float64", "c.confidence"),
     "y_true": (
         "string",
-        "CASE WHEN c.state = 'closed' THEN d.label WHEN c.audit = 'right' THEN c.predicted END",
+        "CASE WHEN c.state = 'closed' THEN live.label WHEN c.audit = 'right' THEN c.predicted END",
     ),
     "correct": ("bool", "NULL"),
-    "decided_by": ("string", "d.kind"),
-    "decision": ("string", "d.label"),
+    "decided_by": ("string", "live.kind"),
+    "decision": ("string", "live.label"),
     "received": ("time", "c.received"),
     "due": ("time", "c.due"),
 }
@@ -63,16 +65,13 @@ WEIGHT = {
 }
 # The plus sign keeps the database from using the index of the project. So rows come in the order of
 # their ids, and need not be sorted in memory.
-_QUERY = """
-    SELECT {}, c.probabilities
-    FROM cases AS c
-    LEFT JOIN decisions AS d ON d.case_id = c.id
-      AND NOT EXISTS (SELECT 1 FROM decisions AS later WHERE later.supersedes = d.id)
+_QUERY = f"""
+    SELECT {{}}, c.probabilities FROM cases AS c {LIVE}
     WHERE +c.project_id = (SELECT id FROM projects WHERE name = :project)
 """
 _CONDITIONS: dict[str, str] = {
     "all": "AND c.truth IS NULL",
-    "labelled": "AND (c.audit = 'right' OR (c.state = 'closed' AND d.label IS NOT NULL))",
+    "labelled": "AND (c.audit = 'right' OR (c.state = 'closed' AND live.label IS NOT NULL))",
     "audited": "AND c.audit IN ('right', 'wrong')",
 }
 # Of readings, as `expertload.team.Readings` takes them: the answer that counts now.
@@ -102,19 +101,11 @@ NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 def export(desk: Desk, path: str | os.PathLike[str], *, which: Which = "all") -> int:
     """Write rows to a .jsonl, .csv or .parquet file, completely or not at all; return how many."""
-    target = Path(path)
-    kind = target.suffix.lower()
-    if kind not in (".jsonl", ".csv", ".parquet"):
-        raise DeskRefusedError(
-            "bad_format",
-            f"{target.name} is not a .jsonl, .csv or .parquet file.",
-            "give the file one of these endings.",
-        )
     n = 0
     try:
-        with open_writer(target, is_private=True) as write:
-            for columns in _columns(desk, which):
-                write(_without_formulas(columns) if kind == ".csv" else columns)
+        with open_writer(path, is_private=True) as write:
+            for columns in _columns(desk, which, is_csv=Path(path).suffix.lower() == ".csv"):
+                write(columns)
                 n += len(next(iter(columns.values())))
     except FileWriteError as error:
         if isinstance(error.__cause__, DeskUnavailableError):  # reading failed, not writing
@@ -127,8 +118,8 @@ def export_bytes(desk: Desk, kind: Format, *, which: Which = "all") -> Iterator[
     """Yield the bytes of an export as they are produced."""
     buffer = io.BytesIO()
     with stream_writer(buffer, f".{kind}") as write:
-        for columns in _columns(desk, which):
-            write(_without_formulas(columns) if kind == "csv" else columns)
+        for columns in _columns(desk, which, is_csv=kind == "csv"):
+            write(columns)
             yield _taken(buffer)
     yield _taken(buffer)
 
@@ -144,8 +135,9 @@ def _taken(buffer: io.BytesIO) -> bytes:
 # ------------------------------------------------------------------ from rows to columns
 
 
-def _columns(desk: Desk, which: Which) -> Iterator[dict[str, Any]]:
+def _columns(desk: Desk, which: Which, *, is_csv: bool) -> Iterator[dict[str, Any]]:
     """Yield columns of many rows at a time; if there are no rows, yield empty columns once."""
+    made = _without_formulas if is_csv else dict
     classes = () if which == "readings" else desk.read(classes_of)
     columns, query = READINGS, _READINGS
     if which != "readings":
@@ -160,17 +152,15 @@ def _columns(desk: Desk, which: Which) -> Iterator[dict[str, Any]]:
             text(query), {"project": desk.project}, execution_options=options
         ) as found:
             for rows in found.partitions(at_once):
-                yield _arrays(rows, columns, classes)
+                yield made(_arrays(rows, columns, classes))
         if not rows:
-            yield _arrays(rows, columns, classes)
+            yield made(_arrays(rows, columns, classes))
 
 
 def _arrays(
     rows: Sequence[Sequence[Any]], columns: dict[str, tuple[str, str]], classes: Sequence[str]
 ) -> dict[str, Any]:
     """Return some rows as columns; those of cases end with probabilities, a column per class."""
-    pa = require_extra("pyarrow", "desk", "An export")
-    compute = require_extra("pyarrow.compute", "desk", "An export")
     cells = [*zip(*rows, strict=True)] or [()] * (len(columns) + 1)
     arrays = {}
     for (name, (kind, _)), values in zip(columns.items(), cells, strict=False):
@@ -197,16 +187,11 @@ def no_formula(value: Any) -> Any:
 
 def _without_formulas(columns: dict[str, Any]) -> dict[str, Any]:
     """Return columns in which spreadsheets run no cell: an apostrophe precedes formulas."""
-    return {
-        name: _quoted_formulas(values) if str(values.type) == "string" else values
-        for name, values in columns.items()
-    }
-
-
-def _quoted_formulas(values: Any) -> Any:
-    compute = require_extra("pyarrow.compute", "desk", "An export")
-    is_formula = compute.and_not(
-        compute.match_substring_regex(values, FORMULA),
-        compute.match_substring_regex(values, NUMBER),
-    )
-    return compute.if_else(is_formula, compute.binary_join_element_wise("'", values, ""), values)
+    safe = dict(columns)
+    for name, values in columns.items():
+        if str(values.type) == "string":
+            is_formula = compute.match_substring_regex(values, FORMULA)
+            is_number = compute.match_substring_regex(values, NUMBER)
+            quoted = compute.binary_join_element_wise("'", values, "")
+            safe[name] = compute.if_else(compute.and_not(is_formula, is_number), quoted, values)
+    return safe

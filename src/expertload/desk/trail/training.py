@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pyarrow as pa
 from sqlalchemy import select, text
 
-from expertload._check import require_extra
 from expertload._files import new_folder
 from expertload._names import Tool
 from expertload._store import TRAINING_SET
@@ -38,7 +38,7 @@ from expertload.desk.intake.sampling import is_set_apart, training_probability
 from expertload.desk.queue.claims import classes_of
 from expertload.desk.queue.managing import ERASED
 from expertload.desk.store.database import AnyRow, Project, Transaction
-from expertload.desk.store.tables import events
+from expertload.desk.store.tables import LIVE, events
 from expertload.desk.trail.export import no_formula
 from expertload.exceptions import DeskRefusedError
 from expertload.io.annotations import Answered, write_annotations
@@ -52,22 +52,20 @@ LONGEST_FOLDER = 200  # bytes; no file system takes more than 255
 NOT_IN_NAMES = '\\/:*?"<>|%'
 # A case that the policy accepted was labelled because it was drawn, or in a look-back, which takes
 # the smallest draws of a policy from a time on. Every other case was labelled because it came.
-_QUERY = text("""
+_QUERY = text(f"""
     SELECT c.id, c.key, c.cluster, c.draw, c.rate, b.kind, b.media_type, b.content,
       CASE WHEN NOT c.accepted THEN 1.0 WHEN back.share > c.rate THEN back.share
         ELSE c.rate END AS labelled,
-      CASE WHEN c.state = 'closed' THEN d.label ELSE c.predicted END AS label
+      CASE WHEN c.state = 'closed' THEN live.label ELSE c.predicted END AS label
     FROM cases AS c
-    LEFT JOIN bodies AS b ON b.id = c.id
-    LEFT JOIN decisions AS d ON d.case_id = c.id
-      AND NOT EXISTS (SELECT 1 FROM decisions AS later WHERE later.supersedes = d.id)
+    LEFT JOIN bodies AS b ON b.id = c.id {LIVE}
     LEFT JOIN (
       SELECT x.policy_id, max(x.draw) AS share, min(x.received) AS since
       FROM readings AS r JOIN cases AS x ON x.id = r.case_id
       WHERE r.why = 'look-back' GROUP BY x.policy_id
     ) AS back ON back.policy_id = c.policy_id AND c.received >= back.since
     WHERE c.project_id = :project AND c.truth IS NULL
-      AND (c.audit = 'right' OR (c.state = 'closed' AND d.label IS NOT NULL))
+      AND (c.audit = 'right' OR (c.state = 'closed' AND live.label IS NOT NULL))
     ORDER BY c.id
 """)
 
@@ -233,7 +231,6 @@ def features(row: AnyRow) -> Iterator[tuple[str, Any]]:
 
 def _as_columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return columns of one type each; text if values have several."""
-    pa = require_extra("pyarrow", "desk", "An export")
     columns = {name: pa.array([row[name] for row in rows]) for name in COLUMNS[:-1]}
     columns["patient"] = pa.array([row["patient"] for row in rows], "string")
     for name in dict.fromkeys(name for row in rows for name in row):

@@ -90,7 +90,7 @@ def is_internal(host: str) -> bool:
 
 def end_webhook(transaction: Transaction, number: int) -> None:
     """Stop sending messages to an address; those that wait for it are dropped."""
-    _find(transaction, number)
+    transaction.find(webhooks, number, "webhook")
     transaction.update(webhooks, number, transaction.event("webhook.ended"), ended=transaction.now)
     transaction.connection.execute(
         update(outbox)
@@ -101,7 +101,7 @@ def end_webhook(transaction: Transaction, number: int) -> None:
 
 def send_again(transaction: Transaction, webhook: int, *, since: int) -> int:
     """Send the messages since a time, in microseconds, again; return how many."""
-    _find(transaction, webhook)
+    transaction.find(webhooks, webhook, "webhook")
     again = transaction.connection.execute(
         update(outbox)
         .where(outbox.c.webhook_id == webhook, outbox.c.created >= since)
@@ -109,12 +109,6 @@ def send_again(transaction: Transaction, webhook: int, *, since: int) -> int:
         .values(state="waiting", attempts=0, next_try=transaction.now, error=None)
     )
     return again.rowcount
-
-
-def _find(transaction: Transaction, number: int) -> None:
-    known = select(webhooks.c.id).where(webhooks.c.id == number, transaction.in_project(webhooks))
-    if transaction.first(known) is None:
-        raise DeskRefusedError("not_found", f"There is no webhook {number}.")
 
 
 # ------------------------------------------------------------------ the outbox

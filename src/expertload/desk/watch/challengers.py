@@ -11,6 +11,7 @@ others. Which cases these are depends on a keyed hash. At a share of 1 its polic
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from expertload.desk.intake.sampling import is_set_apart
 from expertload.desk.intake.shadows import PILOT
 from expertload.desk.queue.claims import classes_of
 from expertload.desk.store.database import AnyRow, Transaction
-from expertload.desk.store.tables import monitors, policies
+from expertload.desk.store.tables import LIVE, monitors, policies
 from expertload.desk.watch.policies import (
     AT_ONCE,
     activate,
@@ -213,6 +214,7 @@ class Seen(NamedTuple):
     label: str | None
     predicted: str | None
     confidence: float | None
+    probabilities: Mapping[str, float | None] = {}  # None was sent as NaN
 
     @property
     def is_read(self) -> bool:
@@ -221,6 +223,11 @@ class Seen(NamedTuple):
         Where nothing is audited, no case stands for what is decided, and none can count.
         """
         return self.least > 0 and (not self.accepted or self.draw < self.rate)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes whose probability the model gave."""
+        return tuple(name for name, p in self.probabilities.items() if p is not None)
 
     @property
     def unit(self) -> str:
@@ -234,10 +241,6 @@ CASE = """
     c.id, c.key, c.cluster, c.policy_id, c.accepted, c.draw, c.rate, coalesce(c.least, c.rate),
     CASE WHEN c.audit = 'right' THEN c.predicted WHEN c.state = 'closed' THEN live.label
          WHEN c.state = 'void' THEN '' END
-"""
-LIVE = """
-    LEFT JOIN decisions AS live ON live.case_id = c.id
-      AND NOT EXISTS (SELECT 1 FROM decisions AS later WHERE later.supersedes = live.id)
 """
 USABLE = """
     c.received > :since AND c.truth IS NULL

@@ -113,14 +113,7 @@ def all_policies(transaction: Transaction) -> list[AnyRow]:
 
 def find_policy(transaction: Transaction, number: int) -> AnyRow:
     """Return a policy's row."""
-    row = None
-    if 0 <= number < 2**63:  # PostgreSQL refuses to search for other numbers
-        row = transaction.first(
-            select(policies).where(transaction.in_project(policies), policies.c.id == number)
-        )
-    if row is None:
-        raise DeskRefusedError("not_found", f"There is no policy {number}.")
-    return row
+    return transaction.find(policies, number, "policy")
 
 
 def active_policy(transaction: Transaction) -> AnyRow | None:

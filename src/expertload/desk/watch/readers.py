@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import text
 
 from expertload.desk.store.database import SECOND, Transaction
-from expertload.desk.watch.challengers import LIVE
+from expertload.desk.store.tables import LIVE
 from expertload.monitoring import accuracy_lower_bound
 from expertload.team import Reader, Readings
 

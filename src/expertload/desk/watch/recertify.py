@@ -13,6 +13,7 @@ certify (`is_set_apart`), because the others may have taught the model.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -21,9 +22,9 @@ from expertload.desk.intake.routing import flaw_of, top_class
 from expertload.desk.intake.sampling import is_set_apart
 from expertload.desk.intake.shadows import PILOT, classes_digest
 from expertload.desk.store.database import Transaction
+from expertload.desk.store.tables import LIVE
 from expertload.desk.watch.challengers import (
     CASE,
-    LIVE,
     USABLE,
     Seen,
     count_cases,
@@ -33,17 +34,6 @@ from expertload.desk.watch.challengers import (
 from expertload.desk.watch.policies import add_policy
 from expertload.exceptions import DeskRefusedError
 from expertload.monitoring import ChallengerMonitor
-
-
-class _Own(NamedTuple):
-    """A case with the answer that came with it; a probability that was sent as NaN is None."""
-
-    seen: Seen
-    probabilities: dict[str, float | None]
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return tuple(name for name, p in self.probabilities.items() if p is not None)
 
 
 def recertify(
@@ -70,7 +60,7 @@ def recertify(
     pilot, after = _own(transaction, "c.received <= :since", f"DESC {most}", **now), 0
     if len(pilot) < PILOT:
         pilot = _own(transaction, USABLE, most, **now)
-        after = pilot[-1].seen.id if pilot else 0
+        after = pilot[-1].id if pilot else 0
     if len(pilot) < PILOT:
         raise DeskRefusedError(
             "too_few",
@@ -78,18 +68,18 @@ def recertify(
             "send more cases, and have them read.",
         )
     monitor = ChallengerMonitor.from_confidences(
-        [each.seen.confidence or 0.0 for each in pilot],
+        [each.confidence or 0.0 for each in pilot],
         target_accuracy=target_accuracy,
         confidence_level=confidence_level,
         model_name=model,
     )
     later = _own(transaction, f"{USABLE} AND c.id > {after}", **now)
-    rows = [each for each in later if is_set_apart(transaction.project, each.seen)]
+    rows = [each for each in later if is_set_apart(transaction.project, each)]
     classes = (rows or pilot)[-1].classes
     same = classes_digest(classes)
     # With other classes it is another model, of which the cases before say nothing.
     changed = [n for n, each in enumerate(rows, 1) if classes_digest(each.classes) != same]
-    count_cases(monitor, [each.seen for each in rows[max(changed, default=0) :]], False)
+    count_cases(monitor, rows[max(changed, default=0) :], False)
     if not monitor.is_certified:
         raise DeskRefusedError(
             "not_certified",
@@ -109,7 +99,7 @@ def _own(
     *,
     model: str | None = None,
     **values: Any,
-) -> list[_Own]:
+) -> list[Seen]:
     """Return cases of a model with the answers that came with them."""
     if model is not None:
         condition, values = f"{condition} AND c.model = :model", {**values, "model": model}
@@ -124,8 +114,8 @@ def _own(
         known = {name: p for name, p in given.items() if p is not None}
         confidence = max(known.values()) if known and not flaw_of(known) else None
         # As if it were accepted: then it counts as read if its draw is below the rate.
-        seen = Seen(*(*row, top_class(known), confidence))._replace(accepted=True)
-        found.append(_Own(seen, given))
+        seen = Seen(*(*row, top_class(known), confidence, given))
+        found.append(seen._replace(accepted=True))
     return found
 
 
@@ -151,7 +141,7 @@ class BlindLabels(NamedTuple):
 
     keys: list[str]
     labels: list[str]
-    probabilities: list[dict[str, float | None]]
+    probabilities: list[Mapping[str, float | None]]
     clusters: list[str]
     rate: float
     n_open: int
@@ -174,13 +164,13 @@ def blind_labels(transaction: Transaction) -> BlindLabels:
     """Return the labels of cases that were read whatever the policy decided, and never train."""
     ((rate,),) = transaction.rows(_RATE, project=transaction.project.id, since=0)
     drawn = _own(transaction, f"{_NO_ALARM} AND c.draw < :rate", since=0, rate=rate or 0.0)
-    apart = [each for each in drawn if is_set_apart(transaction.project, each.seen)]
-    settled = [each for each in apart if each.seen.label is not None]
+    apart = [each for each in drawn if is_set_apart(transaction.project, each)]
+    settled = [each for each in apart if each.label is not None]
     return BlindLabels(
-        keys=[each.seen.key for each in settled],
-        labels=[str(each.seen.label) for each in settled],
+        keys=[each.key for each in settled],
+        labels=[str(each.label) for each in settled],
         probabilities=[each.probabilities for each in settled],
-        clusters=[each.seen.unit for each in settled],
+        clusters=[each.unit for each in settled],
         rate=rate or 0.0,
         n_open=len(apart) - len(settled),
     )

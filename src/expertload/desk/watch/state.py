@@ -40,7 +40,6 @@ from expertload.desk.watch.readers import second_readings, whole_accuracy
 from expertload.exceptions import DeskRefusedError
 from expertload.monitoring import LoadMonitor
 from expertload.monitoring.load import is_about_clusters
-from expertload.operating_point import CertifiedGroups
 
 MOST_LOOKED_AT = 500
 HOUR, HOURS = 3_600_000_000, 24  # the hours that tell how many readers are needed
@@ -283,12 +282,13 @@ def load_shift(transaction: Transaction) -> dict[str, Any] | None:
     for row in reversed(rows):  # the newest is the last
         first.setdefault(row.cluster or row.id, float(row.accepted))
     point = read_policy(policy.document).point
-    points = point.points.values() if isinstance(point, CertifiedGroups) else [point]
-    n_cases = sum(int(each.n_cases) for each in points)
     # Whether the policy accepted a case is all that counts here, so that is the "confidence": the
     # groups of a policy have several thresholds, and some cases have no confidence.
     monitor = LoadMonitor(
-        threshold=0.5, expected_load=point.expert_load, n_cases=n_cases, confidence_level=0.99
+        threshold=0.5,
+        expected_load=point.expert_load,
+        n_cases=int(point.n_cases),
+        confidence_level=0.99,
     ).update([*first.values()])
     return {
         "expected": point.expert_load,
