@@ -198,7 +198,7 @@ def _watches(promised: Any, promise: str | None) -> list[Watch]:
     if not found:
         listed = ", ".join(watch[0] for watch in known) or "a policy's own; this one has none"
         raise ParameterError(f"--promise must be one of {listed}. Got {promise!r} instead.")
-    return found
+    return [*found]
 
 
 def _of_group(group: Label, file: Path, opening: FileOptions, promised: Any) -> FileOptions:

@@ -377,7 +377,8 @@ def cluster_log_capital(loss: AnyArray, most: float) -> float:
 def _grants(expected: FloatArray, promise: Promise, largest: int) -> FloatArray:
     """Return the level granted at each threshold: the first that can pass, and some later ones."""
     if promise.counts_all_cases:
-        return np.eye(1, len(expected))[0] * promise.error_level
+        first: FloatArray = np.eye(1, len(expected))[0]
+        return first * promise.error_level
     needed = 1.5 * least_clustered_cases(promise, largest)
     granted = np.zeros(len(expected))
     left = promise.error_level
