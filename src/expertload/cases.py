@@ -7,7 +7,6 @@ from them, most of them from their `tally`, which is added up once.
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -25,7 +24,6 @@ from expertload._check import (
     check_same_order,
     first_index,
     message,
-    percent_hint,
 )
 from expertload._label_arrays import (
     check_labels,
@@ -37,30 +35,24 @@ from expertload._label_arrays import (
 from expertload._labels import ClassName
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from expertload.exceptions import (
-    CorrectnessError,
     DataTypeError,
     LabelError,
     ParameterError,
     ProbabilityError,
     ShapeError,
-    WeightError,
 )
 from expertload.tally import (
     CONVENTIONS,
     COCCurve,
     Convention,
     Tally,
+    check_grades,
+    check_weight,
     check_whole_weight,
     counted_area,
 )
 
 __all__ = ["Cases"]
-
-# If the largest weight is between these, weights are not changed. Otherwise sums of squares could
-# overflow or underflow, so weights are rescaled: only their ratios matter.
-SMALLEST, LARGEST = 2.0**-400, 2.0**400
-# The smallest share of the largest weight that arithmetic can distinguish from zero.
-WIDEST = 2.0**-600
 
 # The fields with one value per case.
 ROW_WISE = (
@@ -485,43 +477,6 @@ def as_cases(
         hint = "or pass one Cases for both"
         raise ParameterError(message("y_proba", "must be given with y_true", "none", hint))
     return Cases.from_predictions(y_true, y_proba, **rows)
-
-
-def check_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
-    """Return weights as float64, or None if there are none."""
-    if sample_weight is None:
-        return None
-    weight = as_floats(sample_weight, "sample_weight").astype(np.float64, copy=False)
-    if len(weight) != n:
-        wanted = f"must have one value per case ({n})"
-        raise ShapeError(message("sample_weight", wanted, len(weight)))
-    if (weight < 0).any():
-        got = f"a smallest of {weight.min():g}"
-        raise WeightError(message("sample_weight", "must not be negative", got))
-    largest = float(weight.max())
-    if largest == 0:
-        raise WeightError(message("sample_weight", "must not be all zero", "zeros alone"))
-    smallest = float(weight.min(where=weight > 0, initial=largest))
-    if smallest < largest * WIDEST:
-        wanted = f"must be within a factor of {1 / WIDEST:.0e} of each other (zeros aside)"
-        raise WeightError(message("sample_weight", wanted, f"{smallest:g} and {largest:g}"))
-    # Dividing by a power of two is exact.
-    is_usual = SMALLEST < largest < LARGEST
-    return weight if is_usual else np.ldexp(weight, -math.frexp(largest)[1])
-
-
-def check_grades(correct: ArrayLike) -> AnyArray:
-    """Return correctness as booleans if it is only right or wrong, else as grades."""
-    array = as_array(correct, "correct")
-    if array.dtype == np.bool_ and array.ndim == 1 and array.size:
-        return array
-    grades = as_floats(array, "correct")
-    if grades.min() < 0 or grades.max() > 1:
-        wanted = "must be in [0, 1]: 1 for right, 0 for wrong, or a grade between"
-        got = f"values from {grades.min():g} to {grades.max():g}"
-        raise CorrectnessError(message("correct", wanted, got, percent_hint(float(grades.max()))))
-    right = grades == 1
-    return right if (right | (grades == 0)).all() else grades
 
 
 def top_label(target: IntArray, proba: FloatArray) -> tuple[BoolArray, FloatArray]:

@@ -43,7 +43,7 @@ from expertload._check import (
     needs_extra,
 )
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
-from expertload.cases import Cases, check_weight
+from expertload.cases import Cases
 from expertload.exceptions import LabelError, NotFittedError, ParameterError
 from expertload.operating_point import (
     CertifiedGroups,
@@ -56,6 +56,7 @@ from expertload.operating_point import (
 )
 from expertload.operating_point.certify import read_promise
 from expertload.operating_point.point import names_in_a_policy
+from expertload.tally import check_weight
 
 with needs_extra("sklearn", "expertload.sklearn"):
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone

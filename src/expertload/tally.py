@@ -27,15 +27,16 @@ Since Q runs from 0 to 1, a perfect classifier scores 1 and an always-wrong one 
 
 from __future__ import annotations
 
+import math
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy.special import digamma, xlogy
 
-from expertload._check import check_option, message
-from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray
-from expertload.exceptions import MissingExtraError, WeightError
+from expertload._check import as_array, as_floats, check_option, message, percent_hint
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
+from expertload.exceptions import CorrectnessError, MissingExtraError, ShapeError, WeightError
 
 __all__ = ["COCCurve", "Convention", "Tally", "cumulative_from_bottom", "cumulative_from_top"]
 
@@ -45,6 +46,11 @@ CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
 FrameLibrary = Literal["pandas", "polars", "pyarrow"]
 FRAME_LIBRARIES: tuple[FrameLibrary, ...] = get_args(FrameLibrary)
 
+# If the largest weight is between these, weights are not changed. Otherwise sums of squares could
+# overflow or underflow, so weights are rescaled: only their ratios matter.
+SMALLEST, LARGEST = 2.0**-400, 2.0**400
+# The smallest share of the largest weight that arithmetic can distinguish from zero.
+WIDEST = 2.0**-600
 # Tolerance for comparing a computed accuracy or load with a target: far below 1/n for any
 # realistic n, and far above the rounding error of a sum of weights.
 COMPARISON_SLACK = 1e-12
@@ -429,6 +435,46 @@ def accuracy_bounds(table: Tally, tied: BoolArray, load: float) -> Bounds:
 
 def _mass(remaining: FloatArray) -> FloatArray:
     return delegated_mass(remaining, 1.0, "exact")
+
+
+# ------------------------------------------------------------------ what is added up
+
+
+def check_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
+    """Return weights as float64, or None if there are none."""
+    if sample_weight is None:
+        return None
+    weight = as_floats(sample_weight, "sample_weight").astype(np.float64, copy=False)
+    if len(weight) != n:
+        wanted = f"must have one value per case ({n})"
+        raise ShapeError(message("sample_weight", wanted, len(weight)))
+    if (weight < 0).any():
+        got = f"a smallest of {weight.min():g}"
+        raise WeightError(message("sample_weight", "must not be negative", got))
+    largest = float(weight.max())
+    if largest == 0:
+        raise WeightError(message("sample_weight", "must not be all zero", "zeros alone"))
+    smallest = float(weight.min(where=weight > 0, initial=largest))
+    if smallest < largest * WIDEST:
+        wanted = f"must be within a factor of {1 / WIDEST:.0e} of each other (zeros aside)"
+        raise WeightError(message("sample_weight", wanted, f"{smallest:g} and {largest:g}"))
+    # Dividing by a power of two is exact.
+    is_usual = SMALLEST < largest < LARGEST
+    return weight if is_usual else np.ldexp(weight, -math.frexp(largest)[1])
+
+
+def check_grades(correct: ArrayLike) -> AnyArray:
+    """Return correctness as booleans if it is only right or wrong, else as grades."""
+    array = as_array(correct, "correct")
+    if array.dtype == np.bool_ and array.ndim == 1 and array.size:
+        return array
+    grades = as_floats(array, "correct")
+    if grades.min() < 0 or grades.max() > 1:
+        wanted = "must be in [0, 1]: 1 for right, 0 for wrong, or a grade between"
+        got = f"values from {grades.min():g} to {grades.max():g}"
+        raise CorrectnessError(message("correct", wanted, got, percent_hint(float(grades.max()))))
+    right = grades == 1
+    return right if (right | (grades == 0)).all() else grades
 
 
 def check_whole_weight(weight: FloatArray | None) -> None:

@@ -389,7 +389,9 @@ def _check_export(world, boss, folder):
     file = folder / "audited.parquet"
     download.value.save_as(file)
     table = read_predictions(file)
-    evaluation = evaluate(Cases.from_predictions(table.y_true, table.y_proba), target_accuracy=0.9)
+    evaluation = evaluate(
+        Cases.from_predictions(table.y_true, table.cases.proba), target_accuracy=0.9
+    )
     counted = world.rows(select(monitors))
     n, wrong = sum(m.audited - m.open for m in counted), sum(m.errors for m in counted)
     assert evaluation.n_cases == n

@@ -66,13 +66,15 @@ def test_an_export_evaluates_to_the_desks_numbers(used, tmp_path, kind):
     (monitor,) = used.rows(select(monitors))
     assert n == monitor.audited - monitor.open > 5
     table = read_predictions(file)
-    evaluation = evaluate(Cases.from_predictions(table.y_true, table.y_proba), target_accuracy=0.9)
+    evaluation = evaluate(
+        Cases.from_predictions(table.y_true, table.cases.proba), target_accuracy=0.9
+    )
     assert evaluation.n_cases == monitor.audited
     assert evaluation.accuracy.estimate == pytest.approx(1 - monitor.errors / monitor.audited)
     by_correctness = read_predictions(
         file, names=ColumnNames(correct="correct", confidence="confidence", label="none")
     )
-    again = evaluate(Cases.from_correctness(by_correctness.correct, by_correctness.confidence))
+    again = evaluate(by_correctness.cases)
     assert again.aucoc.estimate == pytest.approx(evaluation.aucoc.estimate)
 
 
@@ -94,7 +96,9 @@ def test_unequal_audits_give_the_accuracy_of_the_monitor_too(world, tmp_path):
     export(world.desk, file, which="audited")
     assert b"".join(export_bytes(world.desk, "csv", which="audited")) == file.read_bytes()
     table = read_predictions(file)
-    cases = Cases.from_predictions(table.y_true, table.y_proba, sample_weight=table.weight)
+    cases = Cases.from_predictions(
+        table.y_true, table.cases.proba, sample_weight=table.cases.weight
+    )
     assert evaluate(cases).accuracy.estimate == pytest.approx(accuracy)
     done = CliRunner().invoke(app, ["evaluate", str(file), "--target-accuracy", "0.9"])
     said = " ".join(done.output.split())

@@ -20,7 +20,7 @@ EVERY = [*IN_PROCESS, "spark"]
 # so it is watched where the library asks it.
 HANDS_OVER: dict[str, tuple[str, str | None, str]] = {
     "polars-lazy": ("polars", "LazyFrame", "collect"),
-    "duckdb": ("expertload.io.frames", None, "_fetch"),
+    "duckdb": ("expertload.io.frame_cases", None, "_fetch"),
     "dask": ("dask.dataframe", "DataFrame", "compute"),
     "spark": ("pyspark.sql.classic.dataframe", "DataFrame", "toArrow"),
 }

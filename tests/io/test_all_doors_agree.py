@@ -83,7 +83,7 @@ def test_all_doors_agree(tmp_path, table):
     said = {value if value == REFUSED else round(float(value), 9) for value in found.values()}
     assert len(said) == 1, found
     if said != {REFUSED}:
-        classes = read_predictions(path).labels.tolist()
+        classes = list(read_predictions(path).cases.labels)
         array = el.accuracy_at_load(
             labels, proba, expert_load=0, labels=[str(each) for each in classes]
         )

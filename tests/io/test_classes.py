@@ -191,7 +191,7 @@ def test_correctness_in_words(tmp_path, words):
     right, wrong = words.split(",")
     path = tmp_path / "x.csv"
     path.write_text(f"confidence,correct\n0.9,{right}\n0.8,{wrong}\n0.7,{right}\n0.6,{right}\n")
-    assert read_predictions(path).correct.tolist() == [1, 0, 1, 1]
+    assert read_predictions(path).cases.correct.tolist() == [1, 0, 1, 1]
     path.write_text(f"confidence,correct\n0.9,{right}\n0.8,perhaps\n")
     with pytest.raises(ExpertLoadError, match="must hold numbers"):
         read_predictions(path)
@@ -204,7 +204,7 @@ def test_one_letter_is_the_same_in_both_ways_to_write_it(tmp_path):
     path.write_text(
         f"label,p_{decomposed},p_tea\n{composed},0.9,0.1\ntea,0.2,0.8\n", encoding="utf-8"
     )
-    assert read_predictions(path).place.tolist() == [0, 1]
+    assert read_predictions(path).cases.target.tolist() == [0, 1]
     header = f"label,p_{decomposed},p_{composed}\n"
     path.write_text(header + f"{composed},0.1,0.9\n{decomposed},0.8,0.2\n", encoding="utf-8")
-    assert read_predictions(path).place.tolist() == [1, 0]
+    assert read_predictions(path).cases.target.tolist() == [1, 0]

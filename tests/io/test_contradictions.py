@@ -206,8 +206,8 @@ def test_probabilities_are_not_read_as_logits(save):
     with pytest.raises(FileFormatError, match=says):
         read_predictions(path)
     found = read_predictions(path, names=ColumnNames(probabilities="logit_*"))
-    np.testing.assert_array_equal(found.y_proba[:, 1], ILL)
-    softened = read_predictions(path, names=ColumnNames(logits="logit_*")).y_proba[:, 1]
+    np.testing.assert_array_equal(found.cases.proba[:, 1], ILL)
+    softened = read_predictions(path, names=ColumnNames(logits="logit_*")).cases.proba[:, 1]
     np.testing.assert_allclose(softened, 1 / (1 + np.exp(1 - 2 * ILL)))
     path = save(label=Y.astype(int), logit_1=ILL)
     with pytest.raises(

@@ -115,7 +115,7 @@ def test_apostrophes_are_no_quotes(tmp_path):
     path = tmp_path / "x.csv"
     rows = ["'tis fine,a,0.9,0.1", "plain,b,0.2,0.8", "the boys',a,0.6,0.4", "x,b,0.3,0.7"]
     path.write_text("note,label,p_a,p_b\n" + "\n".join(rows) + "\n")
-    assert read_predictions(path).y_proba[:, 0].tolist() == [0.9, 0.2, 0.6, 0.3]
+    assert read_predictions(path).cases.proba[:, 0].tolist() == [0.9, 0.2, 0.6, 0.3]
 
 
 def test_rows_that_begin_with_a_hash_are_rows(tmp_path):
@@ -207,7 +207,7 @@ def test_decimal_commas(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("label;p_a;p_b\na;0,9;0,1\nb;2e-1;8E-1\n")
     found = read_predictions(path, options=FileOptions(decimal=","))
-    assert found.y_proba.tolist() == [[0.9, 0.1], [0.2, 0.8]]
+    assert found.cases.proba.tolist() == [[0.9, 0.1], [0.2, 0.8]]
     path.write_text("label;p_a;p_b\na;0,9;0,1\nb;0.2;0,8\n")
     with pytest.raises(
         FileFormatError, match="'p_a' of x.csv must hold numbers. Got '0.2' in row 2.$"

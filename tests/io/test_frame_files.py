@@ -83,7 +83,7 @@ def test_words_for_right_and_wrong_are_those_that_evaluate_reads(tmp_path):
             tally_frame(scan_file(tmp_path / "x.csv")),
             read_predictions(tmp_path / "x.csv"),
         )
-        assert table.cases().correct.tolist() == read.correct.tolist() == [1.0, 0.0]
+        assert table.cases().correct.tolist() == read.cases.correct.tolist() == [1.0, 0.0]
 
 
 def test_a_format_can_be_named(tmp_path):

@@ -49,16 +49,16 @@ def decisions(policy, path, **options):
 def test_repeated_answers_are_shares(tmp_path, name):
     table = read_predictions(judged(tmp_path / "a.jsonl", label=LABELS, **{name: VOTES}))
     assert table.columns.probabilities == tuple(f"{name}.{one}" for one in NAMES)
-    np.testing.assert_allclose(table.y_proba, vote_probabilities(VOTES, labels=NAMES))
-    assert table.labels[table.place].tolist() == LABELS
+    np.testing.assert_allclose(table.cases.proba, vote_probabilities(VOTES, labels=NAMES))
+    assert table.y_true.tolist() == LABELS
 
 
 def test_log_probabilities_of_tokens_become_probabilities(tmp_path):
     table = read_predictions(judged(tmp_path / "a.jsonl", label=LABELS, logprobs=TOKENS))
-    expected = token_probabilities(TOKENS, labels=table.labels.tolist())
-    np.testing.assert_allclose(table.y_proba, expected, atol=1e-12)
+    expected = token_probabilities(TOKENS, labels=list(table.cases.labels))
+    np.testing.assert_allclose(table.cases.proba, expected, atol=1e-12)
     assert table.columns.read_as == "logits"
-    assert (table.y_proba == 0).any()  # a class that is not listed
+    assert (table.cases.proba == 0).any()  # a class that is not listed
 
 
 def test_the_same_judgements_in_other_formats(tmp_path):
@@ -77,7 +77,7 @@ def test_the_same_judgements_in_other_formats(tmp_path):
 
 def test_columns_of_log_probabilities(tmp_path):
     (tmp_path / "a.csv").write_text("label,logprob_A,logprob_B\nA,-0.1,-2.4\nB,-1.1,-0.4\n")
-    found = read_predictions(tmp_path / "a.csv").y_proba
+    found = read_predictions(tmp_path / "a.csv").cases.proba
     rows = [{"A": -0.1, "B": -2.4}, {"A": -1.1, "B": -0.4}]
     np.testing.assert_allclose(found, token_probabilities(rows, labels=["A", "B"]))
 
@@ -95,7 +95,7 @@ def test_a_class_that_nobody_answered_is_named(tmp_path):
     with pytest.raises(ex.LabelError, match="names no column: C"):
         read_cases(path)
     names = ColumnNames(probabilities="answers.A, answers.B, answers.C")
-    found = read_predictions(path, names=names).y_proba
+    found = read_predictions(path, names=names).cases.proba
     np.testing.assert_allclose(found, [[1, 0, 0], [0.5, 0.5, 0], [0, 1, 0]])
 
 

@@ -111,7 +111,7 @@ def test_on_the_command_line(tmp_path):
 def test_integers_are_places_of_a_list(tmp_path):
     path = save(tmp_path / "x.parquet", y_true=PLACES, proba=LISTS["list"])
     found = read_predictions(path)
-    np.testing.assert_array_equal(found.y_proba, PROBA)
+    np.testing.assert_array_equal(found.cases.proba, PROBA)
     np.testing.assert_array_equal(found.y_true, PLACES)
     later = save(tmp_path / "y.parquet", y_true=PLACES + 1, proba=LISTS["list"])
     with pytest.raises(ex.LabelError, match="Got labels from 1 to 3"):
@@ -122,7 +122,7 @@ def test_logits_in_a_list_or_struct(tmp_path):
     for held in (pa.array(LOGITS.tolist()), structs(LOGITS)):
         path = save(tmp_path / "x.parquet", label=TRUE, logits=held)
         found = read_predictions(path)  # text labels stand in sorted order, as in any matrix
-        np.testing.assert_allclose(found.y_proba, PROBA, rtol=1e-14)
+        np.testing.assert_allclose(found.cases.proba, PROBA, rtol=1e-14)
         assert "softmax of logits." in str(found.columns)
         policy = found.evaluate(target_accuracy=0.9).operating_point
         assert len([r for r in decide(policy, path) if r["accepted"] == "true"]) > 0
@@ -131,22 +131,24 @@ def test_logits_in_a_list_or_struct(tmp_path):
 def test_single_precision_stays_single(tmp_path):
     single = PROBA.astype(np.float32)
     path = save(tmp_path / "x.parquet", y_true=PLACES, proba=pa.array(list(single)))
-    assert read_predictions(path).y_proba.dtype == np.float32
-    np.testing.assert_array_equal(read_predictions(path).y_proba, single)
+    assert read_predictions(path).cases.proba.dtype == np.float32
+    np.testing.assert_array_equal(read_predictions(path).cases.proba, single)
 
 
 def test_lists_of_one_number_are_a_column(tmp_path):
     sick, label = PROBA[:, :1], (PLACES == 0).astype(int)
     path = save(tmp_path / "x.parquet", label=label, proba=pa.array(sick.tolist()))
     one = save(tmp_path / "one.parquet", label=label, proba=sick[:, 0])
-    np.testing.assert_array_equal(read_predictions(path).y_proba, read_predictions(one).y_proba)
+    np.testing.assert_array_equal(
+        read_predictions(path).cases.proba, read_predictions(one).cases.proba
+    )
 
 
 @pytest.mark.slow
 def test_a_query_makes_lists_and_picks_from_them(tmp_path):
     path = flat(tmp_path / "x.parquet", label=PLACES)
     packed = FileOptions(query="SELECT label, [p_cat, p_dog, p_owl] AS proba FROM file")
-    np.testing.assert_array_equal(read_predictions(path, options=packed).y_proba, PROBA)
+    np.testing.assert_array_equal(read_predictions(path, options=packed).cases.proba, PROBA)
 
 
 # ------------------------------------------------------------------ refused in a sentence
@@ -225,7 +227,7 @@ def test_flat_columns_of_the_same_names_come_first(tmp_path):
     held = structs(PROBA[:, :2] * 0, NAMES[:2])
     path = save(tmp_path / "x.parquet", label=PLACES % 2, probabilities=held, **own)
     found = read_predictions(path, names=ColumnNames(classes="0,1"))
-    np.testing.assert_array_equal(found.y_proba[:, 0], PROBA[:, 0])
+    np.testing.assert_array_equal(found.cases.proba[:, 0], PROBA[:, 0])
 
 
 def test_the_classes_of_places_are_said_unless_they_are_the_places(tmp_path):

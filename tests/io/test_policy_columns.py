@@ -309,11 +309,11 @@ def test_weight_may_be_in_kilograms(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("label,p_a,p_b,weight,group\na,0.9,0.1,81,x\nb,0.2,0.8,62,y\n")
     found = read_predictions(path)
-    assert found.weight is None
+    assert found.cases.weight is None
     assert found.columns.group == "group"
     found = read_predictions(path, names=ColumnNames(weight="weight", group="none"))
-    assert found.weight.tolist() == [81, 62]
-    assert found.groups is None
+    assert found.cases.weight.tolist() == [81, 62]
+    assert found.cases.groups is None
 
 
 def test_none_is_no_column_unless_one_is_called_so(tmp_path):
@@ -321,9 +321,12 @@ def test_none_is_no_column_unless_one_is_called_so(tmp_path):
     path.write_text("class,confidence,correct,p_a,sample_weight\n3,0.9,1,7,0\n2,0.8,0,9,0\n")
     found = read_predictions(path, names=ColumnNames(label="none", weight="none"))
     assert found.columns.correct == "correct"
-    assert found.weight is None
+    assert found.cases.weight is None
     path.write_text("confidence,correct,none\n0.9,1,x\n0.8,0,y\n")
-    assert read_predictions(path, names=ColumnNames(group="none")).groups.tolist() == ["x", "y"]
+    assert read_predictions(path, names=ColumnNames(group="none")).cases.groups.tolist() == [
+        "x",
+        "y",
+    ]
 
 
 @pytest.mark.parametrize(

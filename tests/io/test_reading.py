@@ -35,9 +35,9 @@ def test_all_kinds_of_files_agree(tmp_path, kind):
     found = read_predictions(path, options=FileOptions(query=query))
     proba = np.column_stack([table[f"p_{name}"] for name in CLASSES])
     np.testing.assert_array_equal(found.y_true, table["label"])
-    np.testing.assert_array_equal(found.y_proba, proba)
-    assert found.labels.tolist() == list(CLASSES)
-    assert found.groups.tolist() == table["group"].tolist()
+    np.testing.assert_array_equal(found.cases.proba, proba)
+    assert list(found.cases.labels) == list(CLASSES)
+    assert found.cases.groups.tolist() == table["group"].tolist()
     assert found.columns == Columns(
         label="label",
         probabilities=("p_cat", "p_dog", "p_owl"),
@@ -60,8 +60,8 @@ def test_columns_named_as_the_classes_are_their_probabilities(tmp_path, kind):
     table = {name.removeprefix("p_"): values for name, values in table.items()}
     path = tmp_path / f"predictions.{kind}"
     found = read_predictions(path, options=FileOptions(query=write(path, table)))
-    np.testing.assert_array_equal(found.y_proba, np.column_stack([table[n] for n in CLASSES]))
-    assert found.labels.tolist() == list(CLASSES)
+    np.testing.assert_array_equal(found.cases.proba, np.column_stack([table[n] for n in CLASSES]))
+    assert list(found.cases.labels) == list(CLASSES)
     assert str(found.columns).startswith("label: label, probabilities: cat, dog, owl")
 
 
@@ -94,7 +94,7 @@ def test_a_class_without_a_case_is_missed_in_the_sums(csv):
 def test_a_confidence_of_its_own_ranks_columns_named_as_classes(csv):
     path = csv("label,a,b,margin\na,0.9,0.1,5\nb,0.3,0.7,2\n")
     found = read_predictions(path, names=ColumnNames(confidence="margin"))
-    assert found.confidence.tolist() == [5, 2]
+    assert found.cases.confidence.tolist() == [5, 2]
     assert found.columns.probabilities == ("a", "b")
 
 
@@ -105,7 +105,7 @@ def test_columns_by_convention(csv, label, prefix):
     found = read_predictions(path)
     assert found.columns.label == label
     assert found.columns.classes == ("a", "b")
-    assert found.weight.tolist() == [1, 2]
+    assert found.cases.weight.tolist() == [1, 2]
 
 
 def test_columns_by_name(csv):
@@ -115,7 +115,7 @@ def test_columns_by_name(csv):
     names = ColumnNames(label="diagnosis", probabilities="* score", group="site", weight="w")
     found = read_predictions(path, names=names)
     assert found.columns.classes == ("sick", "well")
-    assert found.groups.tolist() == ["x", "y"]
+    assert found.cases.groups.tolist() == ["x", "y"]
     assert found.y_true.tolist() == ["sick", "well"]
     listed = ColumnNames(label="label", probabilities="well score, sick score", classes="1,0")
     found = read_predictions(path, names=listed)
@@ -131,14 +131,14 @@ def test_confidence_and_correct(csv):
     assert found.evaluate().to_dict() == expected.to_dict()
     graded = csv("dice,certainty\n0.5,-3\n0.25,12\n", "graded.csv")
     names = ColumnNames(correct="dice", confidence="certainty")
-    assert read_predictions(graded, names=names).correct.tolist() == [0.5, 0.25]
+    assert read_predictions(graded, names=names).cases.correct.tolist() == [0.5, 0.25]
 
 
 def test_own_confidence_beside_probabilities(csv):
     path = csv("label,p_0,p_1,energy\n0,0.9,0.1,3\n1,0.6,0.4,1\n")
-    assert read_predictions(path).confidence is None
+    assert read_predictions(path).columns.confidence is None
     found = read_predictions(path, names=ColumnNames(confidence="energy"))
-    assert found.confidence.tolist() == [3, 1]
+    assert found.cases.confidence.tolist() == [3, 1]
     assert found.evaluate().curve.thresholds.tolist() == [1, 3]
 
 
@@ -151,7 +151,7 @@ def test_one_column_is_the_probability_of_the_second_class(csv):
 
 def test_columns_named_after_numbers_belong_to_those_labels(csv):
     found = read_predictions(csv("label,p_10,p_2\n10,0.9,0.1\n2,0.3,0.7\n"))
-    assert found.labels.tolist() == [10, 2]
+    assert list(found.cases.labels) == [10, 2]
     assert found.evaluate().accuracy.estimate == 1
 
 
@@ -177,7 +177,7 @@ def test_matrix_in_an_npz(tmp_path):
     path = tmp_path / "m.npz"
     np.savez(path, y_true=y[:, None], y_proba=proba.astype(np.float32), features=np.ones((300, 7)))
     found = read_predictions(path)
-    assert found.y_proba.dtype == np.float32
+    assert found.cases.proba.dtype == np.float32
     assert (
         found.evaluate().aucoc
         == evaluate(Cases.from_predictions(y, proba.astype(np.float32))).aucoc
@@ -185,7 +185,7 @@ def test_matrix_in_an_npz(tmp_path):
     renamed = tmp_path / "r.npz"
     np.savez(renamed, y_true=y, softmax=proba)
     found = read_predictions(renamed, names=ColumnNames(probabilities="softmax_*"))
-    assert found.y_proba.tolist() == proba.tolist()
+    assert found.cases.proba.tolist() == proba.tolist()
 
 
 def test_names_with_stars_and_brackets_mean_one_file(tmp_path):
@@ -236,7 +236,7 @@ def test_missing_groups_in_more_rows_than_are_read_at_once(tmp_path, monkeypatch
     table["group"] = np.where(table["id"] % 5 == 0, "", table["group"])
     write(tmp_path / "gaps.csv", table)
     found = read_predictions(tmp_path / "gaps.csv")
-    assert found.groups.tolist() == [each or None for each in table["group"].tolist()]
+    assert found.cases.groups.tolist() == [each or None for each in table["group"].tolist()]
     assert "(missing)" in {group.name for group in found.evaluate().groups}
 
 
@@ -271,7 +271,7 @@ def test_numbers_inside_json_are_picked_as_the_hint_says(tmp_path, inside, said,
         read_predictions(path, names=ColumnNames(probabilities="s"))
     assert f'--query "{said} FROM file"' in str(refused.value)
     query = FileOptions(query=f"{said.replace('...', more)} FROM file")
-    assert read_predictions(path, options=query).y_proba.tolist() == [[0.9, 0.1]] * 3
+    assert read_predictions(path, options=query).cases.proba.tolist() == [[0.9, 0.1]] * 3
 
 
 def test_logits_inside_json_are_picked_as_logits(tmp_path):
@@ -288,7 +288,7 @@ def test_logits_inside_json_are_picked_as_logits(tmp_path):
 def test_grades_have_the_decimal_mark_of_the_file(csv):
     path = csv("confidence;correct\n0,9;0,75\n0,5;1\n")
     found = read_predictions(path, options=FileOptions(decimal=","))
-    assert found.correct.tolist() == [0.75, 1]
+    assert found.cases.correct.tolist() == [0.75, 1]
     with pytest.raises(FileFormatError, match="Got '0,75' in row 1. Hint: .*--decimal"):
         read_predictions(
             path, options=FileOptions(query="SELECT * REPLACE ('1' AS confidence) FROM file")
@@ -301,7 +301,7 @@ def test_text_in_an_npz_is_a_number_only_as_everywhere(tmp_path):
         with pytest.raises(FileFormatError, match=f"must hold numbers. Got '{wrong}' in row 2"):
             read_predictions(tmp_path / "x.npz")
     np.savez(tmp_path / "x.npz", correct=[1, 0], confidence=["0.5", " 1e-1"])
-    assert read_predictions(tmp_path / "x.npz").confidence.tolist() == [0.5, 0.1]
+    assert read_predictions(tmp_path / "x.npz").cases.confidence.tolist() == [0.5, 0.1]
 
 
 @pytest.mark.parametrize("repeated", ["*, logit_0", "*, label AS LABEL"])

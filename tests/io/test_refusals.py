@@ -255,7 +255,7 @@ def test_blanks_around_the_names_of_a_csv_are_no_part_of_them(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("label, p_a, p_b\na, 0.9, 0.1\nb, 0.2, 0.8\n")
     assert read_predictions(path).columns.probabilities == ("p_a", "p_b")
-    assert read_predictions(path).place.tolist() == [0, 1]
+    assert read_predictions(path).cases.target.tolist() == [0, 1]
     path.write_text("p_a, p_b, label\n0.9, 0.1, a\n0.2, 0.8, b\n")
     assert read_predictions(path, names=ColumnNames(probabilities="p_a,p_b")).n_cases == 2
     path.write_text("label, label \na, a\n")
@@ -286,6 +286,6 @@ def test_predictions_that_differ_from_a_label_in_the_case_of_letters(tmp_path):
     with pytest.raises(FileFormatError, match="'Cat' and 'cat' in x.csv differ"):
         read_predictions(path)
     path.write_text("label,prediction,confidence\nA,a,0.5\nB,B,0.6\na,A,0.7\n")
-    assert read_predictions(path).correct.tolist() == [False, True, False]
+    assert read_predictions(path).cases.correct.tolist() == [False, True, False]
     path.write_text("label,prediction,confidence\nCat,bird,0.5\nDog,Dog,0.6\n")
-    assert read_predictions(path).correct.tolist() == [False, True]
+    assert read_predictions(path).cases.correct.tolist() == [False, True]

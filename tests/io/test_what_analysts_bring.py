@@ -48,8 +48,8 @@ def test_rounded_probabilities_are_divided_by_their_sum_if_asked(tmp_path, digit
         with pytest.raises(ex.ProbabilityError, match="sum to one .*--normalize"):
             read_predictions(path)
     found = read_predictions(path, names=ColumnNames(normalize=True))
-    np.testing.assert_allclose(found.y_proba.sum(axis=1), 1, rtol=0, atol=1e-15)
-    np.testing.assert_array_equal(found.y_proba, rounded / rounded.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(found.cases.proba.sum(axis=1), 1, rtol=0, atol=1e-15)
+    np.testing.assert_array_equal(found.cases.proba, rounded / rounded.sum(axis=1, keepdims=True))
     assert str(found.columns).endswith("p_cat, p_dog, p_owl (divided by their sum)")
     policy = found.evaluate(target_accuracy=0.9).operating_point
     counts, _ = decide(policy, path, normalize=True)
@@ -89,7 +89,7 @@ def test_a_prediction_is_right_where_it_is_the_label(tmp_path, labels, predictio
     y, guess, sure = header.split(",")
     own = {"label": y, "prediction": guess, "confidence": sure} if y == "truth" else {}
     found = read_predictions(path, names=ColumnNames(**own))
-    assert found.correct.tolist() == right
+    assert found.cases.correct.tolist() == right
     assert str(found.columns) == f"label: {y}, confidence: {sure}, prediction: {guess}"
     expected = evaluate(Cases.from_correctness(right, [0.9, 0.5, 0.7]))
     assert found.evaluate().to_dict() == expected.to_dict()
@@ -125,7 +125,7 @@ def test_predictions_that_are_neither_right_nor_wrong_are_refused(
 def test_classes_may_differ_in_letters_alone_and_be_called_na(tmp_path):
     columns = ["a", "A", "NA"], ["A", "a", "NA"], [0.9, 0.8, 0.7]
     path = write(tmp_path / "x.csv", "y_true,y_pred,confidence", *columns)
-    assert read_predictions(path).correct.tolist() == [0, 0, 1]
+    assert read_predictions(path).cases.correct.tolist() == [0, 0, 1]
 
 
 # ------------------------------------------------------------------ logits
@@ -137,7 +137,7 @@ def test_the_softmax_of_logits_is_taken_and_said(tmp_path, prefix):
     path = write(tmp_path / "x.csv", header, NAMES[TRUE], *LOGITS.T)
     own = {"logits": "z_*"} if prefix == "z_" else {}
     found = read_predictions(path, names=ColumnNames(**own))
-    np.testing.assert_allclose(found.y_proba, PROBA, rtol=1e-14)
+    np.testing.assert_allclose(found.cases.proba, PROBA, rtol=1e-14)
     assert "probabilities: softmax of " + prefix + "cat" in str(found.columns)
     expected = evaluate(Cases.from_predictions(TRUE, PROBA))
     assert found.evaluate().aucoc.estimate == pytest.approx(expected.aucoc.estimate, abs=1e-12)
@@ -157,8 +157,8 @@ def test_one_logit_is_a_log_odds(tmp_path):
     for name, sign in (("ill", 1), ("well", -1)):
         path = write(tmp_path / "x.csv", f"label,logit_{name}", y, sign * z)
         found = read_predictions(path)
-        assert found.labels.tolist() == ["ill", "well"]
-        np.testing.assert_allclose(found.y_proba[:, 0], 1 / (1 + np.exp(-z)), rtol=1e-12)
+        assert list(found.cases.labels) == ["ill", "well"]
+        np.testing.assert_allclose(found.cases.proba[:, 0], 1 / (1 + np.exp(-z)), rtol=1e-12)
 
 
 def test_probabilities_come_before_logits(tmp_path):
@@ -171,7 +171,7 @@ def test_the_logits_of_a_lab_run(tmp_path):
     path = tmp_path / "test.npz"
     np.savez_compressed(path, logits=LOGITS, labels=TRUE)
     found = read_predictions(path)
-    np.testing.assert_allclose(found.y_proba, PROBA, rtol=1e-14)
+    np.testing.assert_allclose(found.cases.proba, PROBA, rtol=1e-14)
     assert found.columns.label == "labels"
     assert found.evaluate().aucoc.estimate == pytest.approx(el.aucoc_score(TRUE, PROBA), abs=1e-12)
 

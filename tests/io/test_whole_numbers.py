@@ -62,8 +62,8 @@ def test_names_are_kept_to_the_last_digit(tmp_path, ending, one, other):
     found = read_predictions(path, identity=Identity(cluster="patient"))
     names = [str(one), str(other)]
     assert [str(each) for each in found.y_true] == names
-    for each in (found.groups, found.identifiers, found.clusters):
-        assert each.tolist() == names
+    assert found.cases.groups.tolist() == found.identifiers.tolist() == names
+    assert len(set(found.cases.clusters.tolist())) == 2
     assert found.evaluate().accuracy.estimate == 0.5
     assert tally_frame(scan_file(path), label="label", probabilities="p_*").accuracy == 0.5
 
@@ -72,7 +72,7 @@ def test_names_are_kept_to_the_last_digit(tmp_path, ending, one, other):
 @both
 def test_decisions_and_answers_of_neighbours_differ(tmp_path, ending, one, other):
     rows = [{"label": one, "prediction": each, "confidence": 0.5} for each in (one, other)]
-    assert read_predictions(written(tmp_path, ending, rows)).correct.tolist() == [True, False]
+    assert read_predictions(written(tmp_path, ending, rows)).cases.correct.tolist() == [True, False]
     rows = [{"key": each, "decided": one, "label": each} for each in (one, other)]
     audits = read_audits(written(tmp_path, ending, rows))
     assert (audits.correct.tolist(), audits.key) == ([1, 0], [str(one), str(other)])
@@ -101,10 +101,10 @@ def test_zeros_in_front_are_kept_but_name_the_same_class(tmp_path):
     rows = [{"label": "007", "p_7": 0.9, "p_8": 0.1, "id": "007", "group": "007"}]
     rows += [{"label": "7", "p_7": 0.2, "p_8": 0.8, "id": "7", "group": "7"}]
     found = read_predictions(written(tmp_path, "csv", rows))
-    assert found.place.tolist() == [0, 0]
-    assert found.identifiers.tolist() == found.groups.tolist() == ["007", "7"]
+    assert found.cases.target.tolist() == [0, 0]
+    assert found.identifiers.tolist() == found.cases.groups.tolist() == ["007", "7"]
     columns = [{"label": y, "p_7": 0.9, "p_007": 0.1} for y in ("7", "007")]
-    assert read_predictions(written(tmp_path, "csv", columns)).place.tolist() == [0, 1]
+    assert read_predictions(written(tmp_path, "csv", columns)).cases.target.tolist() == [0, 1]
 
 
 # ------------------------------------------------------------------------- moments
@@ -153,7 +153,7 @@ def test_numbers_that_doubles_hold_are_read(tmp_path, ending):
         given += ["0" * 60 + "1", "+1"]
     path = written(tmp_path, ending, [{"confidence": each, "correct": 1} for each in given])
     wanted = [float(each) for each in given]
-    assert read_predictions(path).confidence.tolist() == wanted
+    assert read_predictions(path).cases.confidence.tolist() == wanted
     assert sorted(tally_frame(scan_file(path)).confidence.tolist()) == sorted({*wanted})
 
 
@@ -172,7 +172,7 @@ def test_types_that_no_array_has(tmp_path, kind):
     with refused:
         read_predictions(database, options=FileOptions(query="SELECT * FROM t"))
     some = FileOptions(query=f"SELECT * FROM t WHERE confidence <= {EXACT}")
-    assert read_predictions(database, options=some).confidence.tolist() == [EXACT, 3]
+    assert read_predictions(database, options=some).cases.confidence.tolist() == [EXACT, 3]
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ from expertload._label_arrays import arrange_columns, check_labels, frame_column
 from expertload._labels import as_probability
 from expertload._store import DocumentKind, Learned, plain
 from expertload._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from expertload.cases import check_weight
 from expertload.exceptions import InvalidInputError, NotFittedError, ShapeError
+from expertload.tally import check_weight
 
 # ------------------------------------------------------------------ base
 

@@ -21,6 +21,7 @@ from expertload.cli import (
     desk_cases,
     desk_people,
     evaluate,
+    lab_lower_load,
     lab_results,
     lab_train,
     monitor,
@@ -45,12 +46,14 @@ class _NamesOptions(TyperCommand):
         try:
             return super().invoke(ctx)
         except ExpertLoadError as error:
-            options = {each.name: each.opts[0] for each in self.params if each.opts[0][0] == "-"}
+            options = {
+                option.name: option.opts[0] for option in self.params if option.opts[0][0] == "-"
+            }
 
-            def option(found: re.Match[str]) -> str:
+            def spelled(found: re.Match[str]) -> str:
                 return options.get(OTHER_NAMES.get(found[1], found[1]), found[0])
 
-            error.args = (re.sub(r"^'(\w+)'(?= (?:must|needs) )", option, str(error)),)
+            error.args = (re.sub(r"^'(\w+)'(?= (?:must|needs) )", spelled, str(error)),)
             raise
 
 
@@ -86,14 +89,14 @@ class _Group(NamedTuple):
 
     def fill(self, made: typer.Typer) -> None:
         """Add the commands to typer's group."""
-        for each in self.commands:
-            if isinstance(each, _Group):
-                inner = typer.Typer(help=each.help, no_args_is_help=True, rich_markup_mode=None)
-                each.fill(inner)
-                made.add_typer(inner, name=each.name)
+        for entry in self.commands:
+            if isinstance(entry, _Group):
+                inner = typer.Typer(help=entry.help, no_args_is_help=True, rich_markup_mode=None)
+                entry.fill(inner)
+                made.add_typer(inner, name=entry.name)
                 continue
-            name = re.sub(f"_{self.name[:-1]}.*", "", each.__name__).replace("_", "-")
-            command = each if hasattr(each, "__signature__") else takes()(each)
+            name = re.sub(f"_{self.name[:-1]}.*", "", entry.__name__).replace("_", "-")
+            command = entry if hasattr(entry, "__signature__") else takes()(entry)
             summary = (command.__doc__ or "").partition("\n\n")[0]
             made.command(name, cls=_NamesOptions, short_help=summary)(command)
 
@@ -103,7 +106,7 @@ LAB = _Group(
     "lab",
     "Experiments: data, training, sweeps, tables.",
     [
-        *(lab_train.recipes, lab_train.train, lab_train.sweep, lab_results.lower_load),
+        *(lab_train.recipes, lab_train.train, lab_train.sweep, lab_lower_load.lower_load),
         *(lab_results.evaluate, lab_results.ensemble, lab_results.predict, lab_results.ood),
         *(lab_results.table, lab_results.compare, DATA),
     ],

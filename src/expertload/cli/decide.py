@@ -71,26 +71,26 @@ def decide(
 
 
 def _say(file: Path, counts: DecisionCounts, expected: float) -> None:
-    said = console(stderr=True)  # standard output may hold the decisions
-    said.print(one_line(f"{file.name}: {counts.columns}"), style="dim", soft_wrap=True)
+    screen = console(stderr=True)  # standard output may hold the decisions
+    screen.print(one_line(f"{file.name}: {counts.columns}"), style="dim", soft_wrap=True)
     automated, load = shares(counts.n_delegated / counts.n_cases)
-    said.print(
+    screen.print(
         f"{counts.n_cases} case{'' if counts.n_cases == 1 else 's'}: "
         f"{counts.n_accepted} decided automatically ({automated}), "
         f"{counts.n_delegated} to experts ({load}).",
         soft_wrap=True,
     )
     before = " and ".join(shares(expected))
-    said.print(f"When the policy was made, these were {before}.", style="dim", soft_wrap=True)
+    screen.print(f"When the policy was made, these were {before}.", style="dim", soft_wrap=True)
     if counts.load is not None and counts.load.warns:
-        said.print(counts.load.summary(), style="yellow", soft_wrap=True)
-    _print_reason(said, counts.n_invalid, "could not be decided")
-    _print_reason(said, counts.n_without_threshold, "belong to a group without a threshold")
+        screen.print(counts.load.summary(), style="yellow", soft_wrap=True)
+    _print_reason(screen, counts.n_invalid, "could not be decided")
+    _print_reason(screen, counts.n_without_threshold, "belong to a group without a threshold")
 
 
-def _print_reason(said: Console, n_cases: int, what: str) -> None:
+def _print_reason(screen: Console, n_cases: int, what: str) -> None:
     if n_cases:
-        said.print(
+        screen.print(
             f"{n_cases} of those to experts {what}; the column 'why' gives the reason.",
             style="yellow",
             soft_wrap=True,

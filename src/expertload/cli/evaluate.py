@@ -13,7 +13,7 @@ from rich.text import Text
 
 from expertload._format import percent
 from expertload._names import METHODS
-from expertload.cli.files import check_models, check_output, print_warnings, read_models
+from expertload.cli.files import check_models, check_output, print_warnings, read_models, say_where
 from expertload.cli.options import (
     COLUMNS,
     IDENTITY,
@@ -28,8 +28,6 @@ from expertload.cli.screen import console, one_line, table_of, true_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from rich.console import Console
 
     from expertload.cli.evaluation_text import SplitChoice
     from expertload.evaluation import Compared, Evaluation
@@ -131,7 +129,10 @@ def evaluate(
         promises=promise or [],
         cluster_promise=cluster_promise,
     )
-    comparisons = _compare(models, apart)
+    from expertload.evaluation import compare_with_first
+
+    compared, others = compare_with_first({name: found for name, (_, found) in models.items()})
+    comparisons = compared, {**others, **apart}
     try:  # files first: a reader such as `head` may close the output early
         if out is not None:
             _write_report(models, out, true_text(title))
@@ -140,7 +141,7 @@ def evaluate(
             _save_policy(models, save_policy, is_named=is_named)
     finally:
         _show(models, comparisons, choice, as_json=as_json)
-    _say_where(out, save_policy, console(stderr=as_json))  # JSON is alone on standard output
+    say_where(console(stderr=as_json), out, save_policy)  # JSON is alone on standard output
 
 
 def _with_readers(
@@ -152,9 +153,10 @@ def _with_readers(
     read = read_readings(readings)
     found = {}
     for name, table in tables.items():
-        if table.identifiers is None or table.expert_answers is not None:
+        if table.identifiers is None or table.cases.expert_answers is not None:
             raise typer.BadParameter("--readings needs an --id column, and excludes --expert.")
-        found[name] = replace(table, expert_answers=read.draw(table.identifiers))
+        answers = read.draw(table.identifiers)
+        found[name] = replace(table, cases=table.cases.with_experts(answers))
     return found
 
 
@@ -201,17 +203,6 @@ def _show(
     print_comparisons(screen, models, comparisons, _matched_by(models))
 
 
-def _say_where(out: Path | None, save_policy: Path | None, said: Console) -> None:
-    """Print where the files are."""
-    if out is not None:
-        said.print(f"The report is in {out}.", soft_wrap=True)
-    if save_policy is not None:
-        said.print(
-            f"The policy is in {save_policy}: expertload decide {save_policy} NEW_FILE",
-            soft_wrap=True,
-        )
-
-
 def _matched(
     read: Mapping[str, PredictionsTable],
 ) -> tuple[dict[str, PredictionsTable], dict[str, str]]:
@@ -227,14 +218,6 @@ def _matched(
         except ShapeError as error:
             apart[name] = str(error)
     return tables, apart
-
-
-def _compare(models: Models, apart: dict[str, str]) -> Comparisons:
-    """Compare each model with the first, on the same cases."""
-    from expertload.evaluation import compare_with_first
-
-    found, others = compare_with_first({called: each for called, (_, each) in models.items()})
-    return found, {**others, **apart}
 
 
 def _matched_by(models: Models) -> str | None:

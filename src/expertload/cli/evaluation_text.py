@@ -53,10 +53,10 @@ def print_evaluation(
         screen.print()
         if found.thresholds is not None:
             one = digits(found.operating_point.threshold)
-            said = (
+            bare = (
                 f"For comparison: one threshold for all cases ({one}), with no promise to a group."
             )
-            screen.print(Text(said, style="dim"))
+            screen.print(Text(bare, style="dim"))
         screen.print(_groups(found))
     if found.target_certification is not None:
         certified = found.target_certification.items()
@@ -89,8 +89,8 @@ def print_comparisons(
         )
         screen.print(Text(f"Paired comparisons, {how}.", style="dim"))
     for other, why in apart.items():
-        said = one_line(f"{other} is not compared with {first}. {why}")
-        screen.print(Text(said, style="yellow"), soft_wrap=True)
+        refusal = one_line(f"{other} is not compared with {first}. {why}")
+        screen.print(Text(refusal, style="yellow"), soft_wrap=True)
 
 
 def _points_of(change: Interval) -> str:
@@ -124,7 +124,7 @@ def _points(what: str, points: Mapping[Any, OperatingPoint]) -> Table:
         return Text(one_line(name)), threshold, *shares(point.expert_load), right
 
     headings = (what, "threshold", "automated", "load", "right when automatic")
-    return table_of(headings, [row(*each) for each in points.items()])
+    return table_of(headings, [row(*point) for point in points.items()])
 
 
 def _groups(found: Evaluation) -> Table:
@@ -193,9 +193,8 @@ def choose_on_a_part(
     from expertload.evaluation import choose_confidence, split_cases
 
     table = _only(tables)
-    clusters = table.clusters if table.is_clustered else None
     choosing, certifying = split_cases(
-        table.n_cases, share=SHARE, clusters=clusters, random_state=seed
+        table.n_cases, share=SHARE, clusters=table.cases.clusters, random_state=seed
     )
     found = choose_confidence(
         table.take(choosing).cases,
@@ -210,12 +209,12 @@ def _only(tables: Mapping[str, PredictionsTable]) -> PredictionsTable:
     if len(tables) > 1:
         raise typer.BadParameter(f"{OPTION} supports only one model: evaluate models one by one.")
     (table,) = tables.values()
-    if table.confidence is not None or table.y_proba is None or table.place is None:
+    if table.columns.confidence is not None or table.cases.proba is None:
         raise typer.BadParameter(
             f"{OPTION} needs labels and the probabilities or logits of the classes. It computes "
             "the confidence itself, so leave out --confidence."
         )
-    if table.weight is not None:
+    if table.cases.weight is not None:
         raise typer.BadParameter(f"{OPTION} needs cases without weights.")
     return table
 
@@ -225,7 +224,7 @@ def print_choice(screen: Console, choice: SplitChoice) -> None:
     found = choice.found
     styles = {name: "bold" if name == found.score.name else "" for name in found.loads}
     rows = [
-        [Text(each, style=styles[name]) for each in (name, *shares(load))]
+        [Text(cell, style=styles[name]) for cell in (name, *shares(load))]
         for name, load in found.loads.items()
     ]
     target = promised(found.target_accuracy)

@@ -14,6 +14,8 @@ import typer
 from expertload.cli.screen import complain, rows_done, true_text
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from expertload.io import ColumnNames, FileOptions, Identity, PredictionsTable
 
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -181,6 +183,27 @@ def _is_same(target: Path, other: Path) -> bool:
     if target.exists() and other.exists():
         return target.samefile(other)
     return target.resolve() == other.resolve()
+
+
+def say_where(
+    screen: Console, report: Path | None, policy: Path | None, model: str | None = None
+) -> None:
+    """Print where a report and the policy of a model are, and what the policy is for.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from expertload.cli.files import say_where
+    >>> from expertload.cli.screen import console
+    >>> say_where(console(), Path("report.html"), None)
+    The report is in report.html.
+    """
+    if report is not None:
+        screen.print(f"The report is in {report}.", soft_wrap=True)
+    if policy is not None:
+        whose = "" if model is None else f" of {model}"
+        how = f"expertload decide {policy} NEW_FILE"
+        screen.print(f"The policy{whose} is in {policy}: {how}", soft_wrap=True)
 
 
 def check_picture(out: Path, *, others: Iterable[Path] = ()) -> None:

@@ -70,7 +70,7 @@ def list_data(*, access: dict[str, Any]) -> None:
     from expertload.lab.data import describe_datasets
 
     found = describe_datasets(data_dir=access["data_dir"])
-    rows = [(each.usage, "yes" if each.present else "no", Text(each.summary)) for each in found]
+    rows = [(data.usage, "yes" if data.present else "no", Text(data.summary)) for data in found]
     out = console()
     out.print(table_of(["name", "here", "what it is"], rows, left=True))
     out.print("\nTo get one: expertload lab data fetch NAME", style="dim")

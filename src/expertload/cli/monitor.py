@@ -108,7 +108,7 @@ def monitor(
         counted are skipped.
     out : PICTURE
         Draw the evidence over time: .png, .svg or .pdf.
-    blocks, default for ever
+    blocks, default no limit
         Watch only this many blocks of 50 audits; a limit finds a late fall sooner.
     order : NAME, default decision
         The order of audits: decision, or arrival, which counts labels as they arrive. Arrival is
@@ -264,6 +264,8 @@ def _continued(fresh: AccuracyMonitor, state: Path | None, policy: Path) -> Accu
 
 def _count(watched: AccuracyMonitor, audits: AuditTable, *, keep: bool) -> int:
     """Count the new audits, and return their number."""
+    import numpy as np
+
     from expertload.exceptions import FileFormatError
     from expertload.io import plain_key
 
@@ -272,38 +274,35 @@ def _count(watched: AccuracyMonitor, audits: AuditTable, *, keep: bool) -> int:
             f"{audits.where} has no keys, so a second run would count its cases twice. Hint: "
             "name the column that identifies a case (--key), or leave out --state."
         )
-    rows = list(range(len(audits.correct)))
     keys: list[Any] | None = audits.key
     if keep and keys is not None:
         known = watched.labels
-        saved = {plain_key(key): key for key in known}  # an earlier version kept them as written
+        saved = {plain_key(key): key for key in known}  # keys may have been numbers in Python
         keys = [saved.get(key, key) for key in keys]
-        rows = [row for row in rows if not _is_known(known, keys[row], audits.correct[row])]
-    if rows:
-        columns = {
-            "inclusion_probability": audits.inclusion_probability,
-            "decided_at": audits.decided_at,
-            "key": keys,
-        }
-        taken = {
-            name: None if values is None else [values[row] for row in rows]
-            for name, values in columns.items()
-        }
-        watched.update(audits.correct[rows], **taken)
-    return len(rows)
-
-
-def _is_known(known: dict[str | int, float | None], key: str | int, grade: float) -> bool:
-    """Whether a row was counted before with the same label, or is still open."""
-    return key in known and (math.isnan(grade) or known[key] == grade)
+        # Counted before are those with the same label, or that are still open.
+        is_new = [
+            key not in known or not (math.isnan(grade) or known[key] == grade)
+            for key, grade in zip(keys, audits.correct, strict=True)
+        ]
+        audits = replace(audits, key=keys).take(np.flatnonzero(is_new))
+    if len(audits.correct):
+        watched.update(
+            audits.correct,
+            inclusion_probability=audits.inclusion_probability,
+            decided_at=audits.decided_at,
+            key=audits.key,
+        )
+    return len(audits.correct)
 
 
 def _say(results: list[Watched], *, as_json: bool) -> None:
     _, _, audits, _ = results[0]
     if as_json:
-        said = [_to_dict(*each) for each in results]
-        several = {"expertload": said[0]["expertload"], "promises": said}
-        typer.echo(json.dumps(said[0] if len(said) == 1 else several, indent=2, allow_nan=False))
+        documents = [_to_dict(*watched) for watched in results]
+        several = {"expertload": documents[0]["expertload"], "promises": documents}
+        typer.echo(
+            json.dumps(documents[0] if len(documents) == 1 else several, indent=2, allow_nan=False)
+        )
         return
     screen = console()
     screen.print(f"{audits.where}: {audits.columns}", style="dim", soft_wrap=True)

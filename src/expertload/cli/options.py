@@ -100,11 +100,11 @@ def takes(**groups: OptionGroup) -> Callable[[Callable[..., None]], Callable[...
 
         every = [
             *_parameters(run, tuple(groups)),
-            *(each for own in shared.values() for each in own),
+            *(option for options in shared.values() for option in options),
         ]
         # typer reads both
         command.__signature__ = Signature(every)  # type: ignore[attr-defined]
-        command.__annotations__ = {each.name: each.annotation for each in every}
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
         command.__doc__ = cleandoc(run.__doc__ or "").partition(EXPLAINED)[0]
         return command
 
@@ -117,15 +117,15 @@ def _parameters(run: Callable[..., Any], left_out: tuple[str, ...]) -> Iterator[
     unknown = {run.__annotations__[name] for name in left_out} - {*run.__globals__, *dir(builtins)}
     lazily = dict.fromkeys(unknown, object)  # classes that are imported when the command runs
     types = get_type_hints(run, localns=lazily, include_extras=True)
-    for name, each in signature(run).parameters.items():
+    for name, parameter in signature(run).parameters.items():
         if name in left_out:
             continue
         kind, *given = (
             get_args(types[name]) if get_origin(types[name]) is Annotated else [types[name]]
         )
-        info = copy(given[0]) if given else _info(name, each.default)
+        info = copy(given[0]) if given else _info(name, parameter.default)
         vars(info).update(explained.get(name, {}))
-        yield each.replace(kind=Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info])
+        yield parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info])
 
 
 def _explained(run: Callable[..., Any]) -> dict[str, dict[str, Any]]:
@@ -138,8 +138,8 @@ def _explained(run: Callable[..., Any]) -> dict[str, dict[str, Any]]:
             shown = {"metavar": metavar, "show_default": default}
             found[name] = {key: value for key, value in shown.items() if value}
         else:
-            said = found[name].get("help")
-            found[name]["help"] = f"{said} {line.strip()}" if said else line.strip()
+            begun = found[name].get("help")
+            found[name]["help"] = f"{begun} {line.strip()}" if begun else line.strip()
     return found
 
 

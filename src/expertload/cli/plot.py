@@ -64,19 +64,19 @@ def plot(
     columns = replace(columns, group="none")
     tables = read_models(files, name, columns, patterns, identity, opening)
     found = {
-        each: table.evaluate(
+        model: table.evaluate(
             target_accuracy=0.95 if target_accuracy is None else target_accuracy,
             confidence_level=confidence_level,
         )
-        for each, table in tables.items()
+        for model, table in tables.items()
     }
     print_warnings(tables.values())
     mark = target_accuracy is not None
     save_picture(lambda: _drawn(found, title, is_team=identity.expert is not None, mark=mark), out)
-    said = console()
+    screen = console()
     for table in tables.values():
-        said.print(one_line(f"{table.where}: {table.used}"), style="dim", soft_wrap=True)
-    said.print(f"The plot is in {out}.", soft_wrap=True)
+        screen.print(one_line(f"{table.where}: {table.used}"), style="dim", soft_wrap=True)
+    screen.print(f"The plot is in {out}.", soft_wrap=True)
 
 
 def _drawn(
@@ -87,25 +87,25 @@ def _drawn(
 
     drawn: COCComparisonDisplay | TeamDisplay
     if is_team:
-        (team,) = [each.team for each in found.values()]
+        (team,) = [model.team for model in found.values()]
         if team is None:
             raise typer.BadParameter("--expert needs the probabilities of the model.")
         drawn = TeamDisplay(team.curve, combined=team.combined_curve).plot()
     else:
         curves = {
             name: COCDisplay(
-                expert_load=each.curve.expert_load,
-                accuracy=each.curve.accuracy,
-                aucoc=each.aucoc,
-                band=each.band,
+                expert_load=model.curve.expert_load,
+                accuracy=model.curve.accuracy,
+                aucoc=model.aucoc,
+                band=model.band,
                 name=name,
             )
-            for name, each in found.items()
+            for name, model in found.items()
         }
         drawn = COCComparisonDisplay(curves).plot()
-        for name, each in found.items():
+        for name, model in found.items():
             if mark:
-                curves[name].mark(choose(each.cases, target_accuracy=each.target_accuracy))
+                curves[name].mark(choose(model.cases, target_accuracy=model.target_accuracy))
     if title is not None:
         drawn.ax_.set_title(true_text(title), loc="left", parse_math=False)
     return drawn

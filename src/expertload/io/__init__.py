@@ -8,19 +8,19 @@ with needs_extra("frames", "expertload.io"):
     from expertload.io.audits import (
         AuditColumns,
         AuditTable,
-        SampleCounts,
         check_not_sorted,
-        draw_audits,
         plain_key,
         read_audits,
     )
     from expertload.io.columns import ColumnNames, Columns, Identity
-    from expertload.io.decide import DecisionCounts, decide_file, decide_frame, policy_sql
+    from expertload.io.decide import DecisionCounts, decide_file, decide_frame
     from expertload.io.files import FileOptions
     from expertload.io.frame_tally import FrameTally
     from expertload.io.frames import tally_frame, tally_groups
     from expertload.io.read import read_cases, read_predictions, read_readings
+    from expertload.io.sample import SampleCounts, draw_audits
     from expertload.io.source import scan_file
+    from expertload.io.sql import policy_sql
     from expertload.io.table import PredictionsTable, match_cases
 
 __all__ = [

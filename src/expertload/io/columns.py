@@ -7,7 +7,7 @@ a convention that is silently wrong is worse than no convention.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -131,12 +131,13 @@ class Columns:
     @property
     def all(self) -> tuple[str, ...]:
         """All columns that are used."""
-        return (*self.probabilities, *_known(getattr(self, role) for role in CONVENTIONS))
+        roles = (getattr(self, role) for role in CONVENTIONS)
+        return (*self.probabilities, *filter(None, roles))
 
     @property
     def numbers(self) -> tuple[str, ...]:
         """The columns that must hold numbers; correctness may also be in words."""
-        return (*self.probabilities, *_known((self.confidence, self.weight)))
+        return (*self.probabilities, *filter(None, (self.confidence, self.weight)))
 
     def __str__(self) -> str:
         roles = ("label", "probabilities", *(role for role in CONVENTIONS if role != "label"))
@@ -185,11 +186,7 @@ class Identity:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns to read."""
-        return _known((self.identifier, self.model, self.cluster, self.expert))
-
-
-def _known(names: Iterable[str | None]) -> tuple[str, ...]:
-    return tuple(name for name in names if name is not None)
+        return tuple(filter(None, (self.identifier, self.model, self.cluster, self.expert)))
 
 
 class Picked(NamedTuple):
@@ -390,15 +387,10 @@ def find_identity(header: Header, wanted: Identity, taken: Collection[str]) -> I
     identifier, model = find(wanted.identifier, IDENTIFIERS), find(wanted.model, MODELS)
     cluster, expert = find(wanted.cluster, CLUSTERS), find(wanted.expert, ())
     if cluster is None and wanted.cluster is None:
-        used = {identifier, model, expert}
-        cluster = _likely_cluster([column for column in free.names if column not in used])
+        others = [name for name in free.names if name not in (identifier, model, expert)]
+        likely = [c for c in others if NUMBERED.search(c) or BELONGS_TO.fullmatch(c)]
+        cluster = next((c for c in likely if BELONGS_TO.search(c)), next(iter(likely), None))
     return Identity(identifier=identifier, model=model, cluster=cluster, expert=expert)
-
-
-def _likely_cluster(available: Sequence[str]) -> str | None:
-    """Return a column named like an identifier, rather of a person or thing than of a case."""
-    likely = [c for c in available if NUMBERED.search(c) or BELONGS_TO.fullmatch(c)]
-    return next((c for c in likely if BELONGS_TO.search(c)), likely[0] if likely else None)
 
 
 # ------------------------------------------------------------------ columns of probabilities

@@ -1,10 +1,10 @@
-"""Applies a policy to files, in batches, to data frames, in their own engine, and as SQL."""
+"""Applies a policy to files, in batches, and to data frames, in their own engine."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import IO, Any, get_args
@@ -16,13 +16,20 @@ import pyarrow as pa
 from expertload._check import check_option
 from expertload._labels import class_key, in_order, is_missing, listed, same_spelling
 from expertload._names import MODELS, Invalid
-from expertload.exceptions import DataTypeError, FileFormatError, ParameterError
+from expertload.exceptions import DataTypeError, FileFormatError
 from expertload.io.columns import ColumnNames, Columns, Header
 from expertload.io.files import FileOptions
 from expertload.io.formats import quoted
-from expertload.io.frames import check_number, open_frame, with_numbers
-from expertload.io.policy_columns import ADDED, Policy, has_numbered_groups, policy_columns
-from expertload.io.rule import SPELLINGS, Dialect, InFrames, InSQL, Rule
+from expertload.io.frame_cases import check_number, open_frame, with_numbers
+from expertload.io.policy_columns import (
+    ADDED,
+    Policy,
+    check_decidable,
+    has_numbered_groups,
+    policy_columns,
+    taken_name,
+)
+from expertload.io.rule import InFrames, Rule
 from expertload.io.source import Batch, Progress, Source, open_source
 from expertload.io.values import (
     check_names_told_apart,
@@ -35,7 +42,6 @@ from expertload.io.values import (
 from expertload.io.write import is_parquet, open_writer
 from expertload.monitoring import LoadMonitor
 from expertload.monitoring.load import is_about_clusters
-from expertload.operating_point import Origin
 from expertload.operating_point.point import confidence_of
 
 CHUNK = 100_000
@@ -153,7 +159,9 @@ def decide_file(
     with open_writer(out) as write:
         others = tuple(dict.fromkeys(name for name in (columns.group, model) if name))
         typed = [name for name in kept if is_parquet(out) and name not in others]
-        for written, numbers, row in _batches(source, columns, (*kept, *others), typed):
+        row = 1
+        batches = source.batches((*kept, *others), columns.numbers, size=CHUNK, typed=typed)
+        for written, numbers in batches:
             if model is not None:
                 _check_model(written[model], str(policy.origin.model_name), model, source.where)
             answers = decider.decide(written, numbers, row)
@@ -161,8 +169,10 @@ def decide_file(
             drawn.add(answers)
             if invalid == "refuse" and not policy.by_group:
                 answers.pop("why")
-            head = {"row": from_numpy(row + np.arange(len(answers["accepted"])))}
+            n_rows = len(answers["accepted"])
+            head = {"row": from_numpy(row + np.arange(n_rows))}
             write({**head, **{name: written[name] for name in kept}, **answers})
+            row += n_rows
         if not counts["cases"]:
             raise FileFormatError(f"{source.where} holds no cases.")
     return DecisionCounts(
@@ -227,18 +237,6 @@ def _as_listed(source: Source, policy: Policy, columns: Columns) -> Columns:
             f"{listed(given)}. Hint: name the class of each column, in order (--classes)."
         )
     return columns
-
-
-def _batches(
-    source: Source, columns: Columns, names: tuple[str, ...], typed: list[str]
-) -> Iterator[tuple[Batch, Batch, int]]:
-    """Yield text, numbers and the first row of each batch; some columns have their own type."""
-    row = 1
-    for written, numbers in source.batches(names, columns.numbers, size=CHUNK, typed=typed):
-        n_rows = len(next(iter(numbers.values())))
-        if n_rows:
-            yield written, numbers, row
-        row += n_rows
 
 
 def _check_model(models: Any, own: str, column: str, where: str) -> None:
@@ -342,9 +340,7 @@ def _whole(column: Any) -> Any:
 
 def _kept(source: Source, name: str) -> str:
     if name.lower() in ("row", *ADDED):
-        raise FileFormatError(
-            f"The column '{name}' cannot be kept: decisions already have a column of that name."
-        )
+        raise FileFormatError(taken_name(name))
     return Header([*source.columns, *sorted(source.nested)], source.where).named(name)
 
 
@@ -400,10 +396,7 @@ def decide_frame(
     kept = kept if keep is None else [header.named(name) for name in keep]
     for name in kept:
         if name in ADDED:
-            raise FileFormatError(
-                f"The column '{name}' of the frame cannot be kept: decisions have a column of that "
-                "name. Hint: rename it, or name the columns to keep (keep=[...])."
-            )
+            raise FileFormatError(taken_name(name))
     return _decided(frame, policy, columns, tuple(kept))
 
 
@@ -441,101 +434,3 @@ def _has_groups_as_text(policy: Policy, column: str, schema: Mapping[str, Any]) 
             f"as the policy's groups. Got {dtype}. Hint: cast the column in the frame first."
         )
     return not whole
-
-
-def check_decidable(policy: Policy, columns: Columns, where: str) -> None:
-    """Refuse a confidence that only this library computes to the last digit."""
-    if policy.origin.score is not None or columns.is_logits:
-        what = "a fitted score" if policy.origin.score is not None else "a softmax of logits"
-        raise ParameterError(
-            f"The policy ranks the cases of {where} by {what}, which every engine would round in "
-            "its own way. Hint: decide a file (expertload decide) or arrays (policy.decide), or "
-            "make a policy from columns of probabilities."
-        )
-
-
-# ------------------------------------------------------------------ databases
-
-
-def policy_sql(
-    policy: Policy,
-    *,
-    dialect: Dialect = "duckdb",
-    table: str = "cases",
-    keep: Sequence[str] = (),
-    names: ColumnNames | None = None,
-) -> str:
-    """Return a statement that decides the rows of a table, as `decide_frame` does.
-
-    Parameters
-    ----------
-    policy : OperatingPoint, CertifiedGroups or CertifiedClasses
-        As `expertload.operating_point.load_operating_point` returns it. Policies made from logits
-        or with a fitted score are refused.
-    dialect : {"bigquery", "duckdb", "postgres", "snowflake", "spark"}, default="duckdb"
-        The database.
-    table : str, default="cases"
-        The table, written into the statement as it is.
-    keep : sequence of str
-        Columns to copy, such as an identifier.
-    names : ColumnNames, optional
-        The columns, if they are not those that the policy was made from: ``probabilities``,
-        ``confidence`` and ``group``. Without any, a class is in the column p_CLASS.
-
-    Returns
-    -------
-    str
-        One SELECT with the kept columns, accepted, label (if probabilities are known), confidence
-        and why. Names are quoted, so upper and lower case must be as in the table.
-
-    Examples
-    --------
-    >>> from expertload import Cases
-    >>> from expertload.io import policy_sql
-    >>> from expertload.operating_point import choose
-    >>> policy = choose(Cases.from_correctness([0, 1], [0.6, 0.9]), target_accuracy=1)
-    >>> print(policy_sql(policy, keep=["id"]).splitlines()[-2])
-    SELECT "id", "_accepted" AS "accepted", "_confidence" AS "confidence", "_why" AS "why"
-    """
-    check_option(dialect, get_args(Dialect), "dialect")
-    for name in keep:
-        if name in ADDED:
-            raise ParameterError(
-                f"The column '{name}' cannot be kept: decisions have a column of that name. Hint: "
-                "rename it in the table."
-            )
-    given = names or ColumnNames()
-    header = Header(_columns_of(policy.origin, given), "the table")
-    columns = policy_columns(header, policy, given)
-    check_decidable(policy, columns, "the table")
-    say = InSQL(SPELLINGS[dialect])
-    by_text = not has_numbered_groups(policy)
-    rule = Rule(policy=policy, columns=columns, language=say, groups_as_text=by_text)
-    kept = list(dict.fromkeys([*keep, *([columns.group] if columns.group else [])]))
-    steps = {
-        "numbers": {name: say.cast(name) for name in columns.numbers if name not in kept},
-        "checked": rule.checked(),
-        "answered": {**rule.answered(), **rule.explained()},
-        "decided": rule.decided(),
-    }
-    known, source, parts = kept, table, []
-    for step, made in steps.items():
-        new = [f"{value} AS {say.name(name)}" for name, value in made.items()]
-        listed = ",\n    ".join([*map(say.name, known), *new])
-        parts.append(f"{step} AS (\n  SELECT\n    {listed}\n  FROM {source}\n)")
-        known, source = [*known, *made], step
-    named = [f"{say.name(own)} AS {say.name(name)}" for name, own in rule.outputs.items()]
-    final = ", ".join([*map(say.name, keep), *named])
-    return f"WITH {', '.join(parts)}\nSELECT {final}\nFROM decided"
-
-
-def _columns_of(origin: Origin, names: ColumnNames) -> list[str]:
-    """Return the columns that a table must have: named, stored in the policy, or usual."""
-    usual = [f"p_{label}" for label in origin.labels or ()]
-    saved = [name for name in origin.probability_columns or usual if name is not None]
-    given = [part.strip() for part in (names.probabilities or "").split(",") if part.strip()]
-    single = (
-        names.confidence or origin.confidence_column or "confidence",
-        names.group or origin.group_column or "group",
-    )
-    return list(dict.fromkeys([*(given or saved), *single]))

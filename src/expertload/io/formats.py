@@ -404,18 +404,13 @@ def _keys(found: list[tuple[list[str], str, int]], where: str) -> tuple[str, ...
                 f"Row {row} of {where} must be an object. Got {str(kind).lower()}. Hint: write "
                 'each case as an object such as {"label": 1, "p_0": 0.1, "p_1": 0.9}.'
             )
-        repeated = next((k for k, n in Counter(key.lower() for key in keys).items() if n > 1), None)
-        if repeated is not None:
-            raise FileFormatError(f"Row {row} of {where} has more than one key '{repeated}'.")
+        check_distinct_names(keys, f"Row {row} of {where}")
     names = tuple(dict.fromkeys(key for keys, _, _ in found for key in keys))
-    spellings = {name.lower() for name in names}
     if not names:
         raise FileFormatError(f"{where} holds no cases.")
-    if len(spellings) < len(names) or "" in spellings:
-        raise FileFormatError(
-            f"{where} has keys that are empty, or that differ only in upper and lower case. Hint: "
-            "give every column a distinct name."
-        )
+    if "" in names:
+        raise FileFormatError(f"{where} has an empty key. Hint: give every column a name.")
+    check_distinct_names(names, where)
     return names
 
 

@@ -20,7 +20,7 @@ from expertload._labels import (
     named_class,
     refuse_lone,
 )
-from expertload.exceptions import FileFormatError
+from expertload.exceptions import FileFormatError, ParameterError
 from expertload.io.columns import (
     ColumnNames,
     Columns,
@@ -250,3 +250,22 @@ def has_numbered_groups(policy: Policy) -> bool:
     if isinstance(policy, OperatingPoint) or not policy.by_group:
         return False
     return all(isinstance(name, int) for name in policy)
+
+
+def check_decidable(policy: Policy, columns: Columns, where: str) -> None:
+    """Refuse a confidence that only this library computes to the last digit."""
+    if policy.origin.score is not None or columns.is_logits:
+        what = "a fitted score" if policy.origin.score is not None else "a softmax of logits"
+        raise ParameterError(
+            f"The policy ranks the cases of {where} by {what}, which every engine would round in "
+            "its own way. Hint: decide a file (expertload decide) or arrays (policy.decide), or "
+            "make a policy from columns of probabilities."
+        )
+
+
+def taken_name(name: str) -> str:
+    """Return why a column cannot be kept: it would have the name of a column of decisions."""
+    return (
+        f"The column '{name}' cannot be kept: decisions have a column of that name. Hint: rename "
+        "it, or name the columns to keep (keep=[...], --keep)."
+    )

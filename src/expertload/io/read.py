@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from expertload._label_arrays import number_clusters
 from expertload._labels import class_key, match_by_order, match_columns, named_class, plain_classes
-from expertload._typing import FloatArray, IntArray
+from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.cases import Cases
+from expertload.evaluation import Members
 from expertload.exceptions import FileFormatError
 from expertload.io.columns import (
     SPLITS,
@@ -48,6 +50,7 @@ from expertload.io.values import (
     numbers_from,
     probabilities_from,
 )
+from expertload.tally import check_weight
 from expertload.team import Readings
 
 
@@ -146,13 +149,9 @@ def read_predictions(
         check_logits(content.columns, content.found, source.where)
     if content.split is not None:
         check_not_trained(content.codes[content.split].values, content.split, source.where)
-    return PredictionsTable(
-        where=source.where,
-        n_cases=content.n_cases,
-        **content.predictions(),
-        **content.identified(wanted),
-        **content.clustered(wanted),
-    )
+    fields = {**content.answers(), **content.identified(wanted)}
+    cases = content.described(fields.pop("cases"), wanted)
+    return PredictionsTable(where=source.where, cases=cases, members=content.members, **fields)
 
 
 def read_readings(
@@ -258,15 +257,29 @@ class _Content:
         """The number of rows."""
         return len(next(iter(self.found.values())))
 
-    def clustered(self, wanted: Identity) -> dict[str, Any]:
-        """Return the cluster of each case; a column found by its name is only used to warn."""
-        column = self.rows.cluster
-        if column is None:
-            return {}
-        if wanted.cluster is None:
-            return {"clusters": self.found[column]}
-        clusters = known_clusters(self.found[column], column, self.where)
-        return {"clusters": clusters, "is_clustered": True}
+    @property
+    def members(self) -> Members | None:
+        """The names of the groups, and the number of each case's group."""
+        if self.columns.group is None:
+            return None
+        values, codes = self.codes[self.columns.group]
+        return Members.from_names(names_from(values), codes)
+
+    def described(self, cases: Cases, wanted: Identity) -> Cases:
+        """Return cases with their groups, named clusters and experts' answers."""
+        column, expert, group = self.rows.cluster, self.rows.expert, self.columns.group
+        if expert is not None and cases.proba is None:
+            raise FileFormatError(
+                f"Experts' answers need the classes of the model's answers. Got no probabilities "
+                f"in {self.where}. Hint: name their columns (--probabilities)."
+            )
+        if group is not None:
+            values, codes = self.codes[group]
+            cases = replace(cases, groups=names_from(values)[codes])
+        if column is not None and wanted.cluster is not None:
+            clusters = known_clusters(self.found[column], column, self.where)
+            cases = replace(cases, clusters=number_clusters(clusters, len(cases)))
+        return cases.with_experts(None if expert is None else self.found[expert])
 
     def identified(self, wanted: Identity) -> dict[str, Any]:
         """Return what identifies each row; refuse repeats, unless a model column explains them."""
@@ -275,8 +288,9 @@ class _Content:
         if models is not None and wanted.model is None:
             check_one_model(models, str(rows.model), where)
             models, rows = None, replace(rows, model=None)
-        expert = None if rows.expert is None else self.found[rows.expert]
-        fields = {"identity": rows, "models": models, "expert_answers": expert}
+        fields: dict[str, Any] = {"identity": rows, "models": models}
+        if rows.cluster is not None and wanted.cluster is None:
+            fields["likely_clusters"] = self.found[rows.cluster]
         if rows.identifier is None:
             return fields
         values = self.found[rows.identifier]
@@ -288,28 +302,23 @@ class _Content:
             return {**fields, "identity": replace(rows, identifier=None)}
         return {**fields, "identifiers": values}
 
-    def predictions(self) -> dict[str, Any]:
-        """Return the fields of a `PredictionsTable`, by name, that follow from the columns."""
-        columns = self.columns
-        arrays: dict[str, Any] = {
-            "columns": columns,
-            "confidence": self._numbers(columns.confidence),
-            "weight": self._numbers(columns.weight),
-            "group_codes": None if columns.group is None else self.codes[columns.group],
-        }
-        if columns.correct is not None:
-            correct = self.found[columns.correct]
-            arrays["correct"] = grades_from(correct, columns.correct, self.where)
+    def answers(self) -> dict[str, Any]:
+        """Return the fields of a `PredictionsTable` that tell what the model answered."""
+        columns, target = self.columns, None
+        confidence, weight = self._numbers(columns.confidence), self._numbers(columns.weight)
         if columns.label is None:
-            return arrays
-        labels = self._named(columns.label)
-        arrays["target"] = _by_name(labels)
-        if columns.prediction is None:
-            return arrays | self._matched(labels)
-        guesses = self._named(columns.prediction)
-        given, guessed = class_numbers(labels.values.tolist(), guesses.values.tolist(), self.where)
-        arrays["correct"] = given[labels.codes] == guessed[guesses.codes]
-        return arrays
+            column = str(columns.correct)
+            correct: AnyArray = grades_from(self.found[column], column, self.where)
+        else:
+            labels = self._named(columns.label)
+            target = _by_name(labels)
+            if columns.prediction is None:
+                return {"target": target, **self._matched(labels, confidence, weight)}
+            guesses, names = self._named(columns.prediction), labels.values.tolist()
+            given, guessed = class_numbers(names, guesses.values.tolist(), self.where)
+            correct = given[labels.codes] == guessed[guesses.codes]
+        cases = Cases.from_correctness(correct, np.asarray(confidence), sample_weight=weight)
+        return {"columns": columns, "cases": cases, "target": target}
 
     def _numbers(self, name: str | None) -> FloatArray | None:
         return None if name is None else numbers_from(self.found[name], name, self.where)
@@ -322,7 +331,9 @@ class _Content:
             check_present(names[coded.codes], column, self.where)  # raises, and names the row
         return Coded(names, coded.codes)
 
-    def _matched(self, given: Coded) -> dict[str, Any]:
+    def _matched(
+        self, given: Coded, confidence: FloatArray | None, weight: FloatArray | None
+    ) -> dict[str, Any]:
         """Return labels and probabilities, matched; a single column becomes two."""
         columns, where, listed = self.columns, self.where, self.listed
         wording, taken = file_wording(where, columns.label), columns.probabilities
@@ -349,13 +360,10 @@ class _Content:
         if self.stated is not None:
             check_predictions(self.codes[self.stated], self.stated, classes, y_proba, where)
         other = {None: taken, 0: (*taken, None), 1: (None, *taken)}
-        return {
-            "columns": columns,
-            "labels": np.array(classes),
-            "place": own,
-            "class_columns": other[match.lone],
-            "y_proba": y_proba,
-        }
+        cases = Cases.from_matched(
+            own, y_proba, classes, confidence=confidence, weight=check_weight(weight, len(own))
+        )
+        return {"columns": columns, "class_columns": other[match.lone], "cases": cases}
 
 
 def _names_all(listed: Sequence[str], labels: Iterable[str]) -> bool:

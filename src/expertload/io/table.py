@@ -14,16 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from expertload._label_arrays import number_clusters
 from expertload._labels import listed
-from expertload._typing import AnyArray, FloatArray, IntArray
+from expertload._typing import AnyArray, IntArray
 from expertload.calibrators import ConfidenceScore
-from expertload.cases import Cases, check_weight
+from expertload.cases import Cases
 from expertload.evaluation import Evaluation, Members, evaluate
 from expertload.exceptions import FileFormatError, ShapeError
 from expertload.io.columns import CLUSTERS, Columns, Identity
 from expertload.io.formats import text_of
-from expertload.io.values import Coded, names_from
+from expertload.tally import check_weight
 
 TRAINED = ("train", "training")
 # With fewer distinct values, such a column names devices or sites, and not who is concerned.
@@ -32,13 +31,11 @@ FEWEST_CLUSTERS = 20
 NAMELESS = {
     "identifier": ("case", "give every case its own identifier"),
     "cluster": ("cluster", "give a case without a cluster its own cluster name"),
+    "model": ("model", "name the model in every row"),
     "group": ("group", "give cases without a group a group name such as 'unknown'"),
 }
-# The fields with one value per case.
-ROW_WISE = (
-    *("place", "y_proba", "target", "correct", "confidence", "weight"),
-    *("identifiers", "models", "clusters", "expert_answers"),
-)
+# The fields with one value per case, besides the cases themselves.
+ROW_WISE = ("target", "identifiers", "models", "likely_clusters")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,117 +48,66 @@ class PredictionsTable:
         The file's name.
     columns : Columns
         The columns that were used.
-    n_cases : int
-        The number of rows.
-    y_proba, labels : ndarray or None
-        Probabilities, and the label of each column if known.
-    place : ndarray or None
-        The column number of the true class of each case.
+    cases : Cases
+        The predictions, with their groups, and with clusters if their column was named.
+    members : Members or None
+        The names of the groups, and the number of each case's group.
     target : ndarray or None
         Labels as numbers, in the order of their names: the same in every file of the same cases.
     class_columns : tuple of str or None, optional
         The column of each class; None for one of two classes that has none.
-    correct, confidence : ndarray or None
-        Correctness, and the confidence that ranks cases.
-    weight : ndarray or None
-        The weight of each case.
-    group_codes : Coded or None
-        The distinct groups, and the index of each case's group.
     identity : Identity
         The columns that identify the case and the model of a row.
     identifiers, models : ndarray or None
         The values of these columns.
-    clusters : ndarray or None
-        The cluster of each case, from a named column or one with a usual name.
-    is_clustered : bool
-        Whether the user named the cluster column.
-    expert_answers : ndarray or None
-        What an expert alone answered to each case, None where nobody read it.
+    likely_clusters : ndarray or None
+        The values of a column that nobody named, but that may tell which cases belong together.
     """
 
     where: str
     columns: Columns
-    n_cases: int
-    y_proba: FloatArray | None = None
-    labels: AnyArray | None = None
-    place: IntArray | None = None
+    cases: Cases
+    members: Members | None = None
     target: IntArray | None = None
     class_columns: tuple[str | None, ...] | None = None
-    correct: FloatArray | None = None
-    confidence: FloatArray | None = None
-    group_codes: Coded | None = None
-    weight: FloatArray | None = None
     identity: Identity = field(default_factory=Identity)
     identifiers: AnyArray | None = None
     models: AnyArray | None = None
-    clusters: AnyArray | None = None
-    is_clustered: bool = False
-    expert_answers: AnyArray | None = None
+    likely_clusters: AnyArray | None = None
+
+    @property
+    def n_cases(self) -> int:
+        """The number of rows."""
+        return len(self.cases)
 
     @property
     def warning(self) -> str:
         """A warning if cases seem to form clusters but no cluster column was named; else empty."""
-        column = self.identity.cluster
-        if self.is_clustered or self.clusters is None or column is None:
+        if self.likely_clusters is None:
             return ""
         harm = "intervals are too narrow, and a certified accuracy is too optimistic"
-        return cluster_warning(self.clusters, column, self.where, harm)
+        return cluster_warning(self.likely_clusters, str(self.identity.cluster), self.where, harm)
 
     @property
     def used(self) -> str:
         """The columns that were used, in words."""
-        cluster = f", cluster: {self.identity.cluster}" if self.is_clustered else ""
+        cluster = "" if self.cases.clusters is None else f", cluster: {self.identity.cluster}"
         expert = f", expert: {self.identity.expert}" if self.identity.expert else ""
         return f"{self.columns}{cluster}{expert}"
 
     @property
     def y_true(self) -> AnyArray | None:
         """The true label of each case; None if only correctness is known."""
-        return None if self.labels is None or self.place is None else self.labels[self.place]
-
-    @property
-    def groups(self) -> AnyArray | None:
-        """The group of each case as text; None for missing groups."""
-        coded = self.group_codes
-        return None if coded is None else names_from(coded.values)[coded.codes]
-
-    @property
-    def cases(self) -> Cases:
-        """The predictions as `Cases`, with their groups, and with clusters if they were named."""
-        return self._cases(self.groups)
-
-    def _cases(self, groups: AnyArray | None) -> Cases:
-        clusters = self.clusters if self.is_clustered else None
-        if self.expert_answers is not None and self.y_proba is None:
-            raise FileFormatError(
-                f"Experts' answers need the classes of the model's answers. Got no probabilities "
-                f"in {self.where}. Hint: name their columns (--probabilities)."
-            )
-        if self.place is None or self.y_proba is None or self.labels is None:
-            return Cases.from_correctness(
-                np.asarray(self.correct),
-                np.asarray(self.confidence),
-                sample_weight=self.weight,
-                clusters=clusters,
-                groups=groups,
-            )
-        cases = Cases.from_matched(
-            self.place,
-            self.y_proba,
-            tuple(self.labels.tolist()),
-            confidence=self.confidence,
-            weight=check_weight(self.weight, self.n_cases),
-        )
-        cases = replace(cases, clusters=number_clusters(clusters, self.n_cases), groups=groups)
-        return cases.with_experts(self.expert_answers)
+        cases = self.cases
+        return None if cases.target is None else np.array(cases.labels)[cases.target]
 
     def take(self, rows: IntArray) -> PredictionsTable:
         """Return some rows, in the order given."""
         arrays = {name: getattr(self, name) for name in ROW_WISE}
-        taken = {name: each[rows] for name, each in arrays.items() if each is not None}
-        groups = self.group_codes
-        own = groups and groups._replace(codes=groups.codes[rows])
-        return replace(self, n_cases=len(rows), group_codes=own, **taken)
+        taken = {name: values[rows] for name, values in arrays.items() if values is not None}
+        groups = self.members
+        own = groups and groups._replace(of_case=groups.of_case[rows])
+        return replace(self, cases=self.cases.take(rows), members=own, **taken)
 
     def by_model(self) -> dict[str, PredictionsTable]:
         """Return the rows of each model, if the file has a model column."""
@@ -171,6 +117,7 @@ class PredictionsTable:
         own = replace(self, identity=replace(self.identity, model=None))
         for name, rows in split_rows(self.models, column, self.where).items():
             parts[name] = part = own.take(rows)
+            check_weight(part.cases.weight, part.n_cases)
             if part.identifiers is not None:
                 of = f"{self.where} ({name})"
                 check_distinct(part.identifiers, str(part.identity.identifier), of)
@@ -187,18 +134,18 @@ class PredictionsTable:
             ``target_accuracy``, ``confidence_level``, ``method``, ``certify_groups``, ``promises``
             and ``cluster_promise``, as in `expertload.evaluation.evaluate`.
         """
-        cases = self._cases(self._certified_groups() if options.get("certify_groups") else None)
+        if options.get("certify_groups"):
+            self._check_groups_are_known()
+        cases = self.cases
         if score is not None:
-            ranked_by = score.confidence(np.asarray(self.y_proba))
+            ranked_by = score.confidence(cases.predictions.proba)
             cases = replace(cases, confidence=ranked_by, is_ranked_by_probability=False)
-        coded = self.group_codes
-        members = coded and Members.from_names(names_from(coded.values), coded.codes)
-        found = evaluate(cases, members=members, **options)
+        found = evaluate(cases, members=self.members, **options)
         return self._named(replace(found, target=self.target), score)
 
-    def _certified_groups(self) -> AnyArray:
-        """Return the group of each case; refuse groups that new cases will not have."""
-        column, groups = self.columns.group, self.groups
+    def _check_groups_are_known(self) -> None:
+        """Refuse to certify groups that new cases will not have."""
+        column, groups = self.columns.group, self.cases.groups
         if column is None or groups is None:
             raise FileFormatError(
                 f"Certifying groups (--certify-groups) needs a column of groups. {self.where} has "
@@ -210,7 +157,6 @@ class PredictionsTable:
                 f"{self.where} is what they are asked for. Hint: name another column (--group)."
             )
         check_named(groups, "group", column, self.where)
-        return groups
 
     def _named(self, found: Evaluation, score: ConfidenceScore | None = None) -> Evaluation:
         """Store the columns in the operating point, to find them in new files."""
@@ -260,7 +206,7 @@ def match_cases(tables: Mapping[str, PredictionsTable]) -> dict[str, Predictions
     ...     _ = a.write_text("id,correct,confidence\nx,1,0.9\ny,0,0.6\n")
     ...     _ = b.write_text("id,correct,confidence\ny,1,0.8\nx,1,0.7\n")
     ...     tables = match_cases({"a": read_predictions(a), "b": read_predictions(b)})
-    >>> tables["b"].confidence
+    >>> tables["b"].cases.confidence
     array([0.7, 0.8])
     """
     columns = {(table.identity.identifier or "").lower() for table in tables.values()}
@@ -373,10 +319,7 @@ def check_distinct(values: AnyArray, column: str, where: str) -> None:
 
 def split_rows(models: AnyArray, column: str, where: str) -> dict[str, IntArray]:
     """Return the rows of each model, in the order in which models first appear."""
-    if any(value is None for value in models.tolist()):
-        raise FileFormatError(
-            f"The column '{column}' of {where} lacks values. Hint: name the model in every row."
-        )
+    check_named(models, "model", column, where)
     texts = as_text(models)
     names, first, member = np.unique(texts, return_index=True, return_inverse=True)
     return {str(names[i]): np.flatnonzero(member == i) for i in np.argsort(first)}

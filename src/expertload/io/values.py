@@ -6,7 +6,6 @@ prediction equals the label, the file is refused.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -50,6 +49,8 @@ ROUNDED_BY, ROUNDED_AT_MOST = 0.005, 0.1
 UNLIKELY = 6
 MANY = 30
 SAMPLE = 100_000  # cases to compare, spread over the file
+# How the names of Arrow's numbers end that numpy has too.
+NUMBERS = ("int8", "int16", "int32", "int64", "float", "double")
 
 
 class Coded(NamedTuple):
@@ -71,16 +72,14 @@ def numbers_from(values: AnyArray, column: str, where: str) -> FloatArray:
         _check_finite(numbers, column, where)
         return numbers
     check_present(values, column, where)
-    if values.dtype.kind in "OU":  # numpy would also convert dates and complex numbers to numbers
-        with contextlib.suppress(TypeError, ValueError, OverflowError):
-            if all(_is_plain(value) for value in values.tolist()):
-                return values.astype(np.float64)
-    row, bad = next(
-        ((i, v) for i, v in enumerate(values.tolist()) if not _is_number(v)), (0, values.dtype)
-    )
-    raise FileFormatError(
-        f"The column '{column}' of {where} must hold numbers. Got {_shown(bad)} in row {row + 1}."
-    )
+    is_number = values.dtype.kind in "OU"  # numpy would also make numbers of dates
+    for row, value in enumerate(values.tolist(), 1):
+        if not (is_number and _is_number(value)):
+            shown = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}..."
+            raise FileFormatError(
+                f"The column '{column}' of {where} must hold numbers. Got {shown} in row {row}."
+            )
+    return values.astype(np.float64)
 
 
 def _check_exact(low: int, high: int, column: str, where: str) -> None:
@@ -157,22 +156,13 @@ def check_present(values: AnyArray, column: str, where: str) -> None:
         )
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether a value is no text, or has nothing that only Python reads as part of a number."""
-    return not isinstance(value, str) or (value.isascii() and "_" not in value)
-
-
 def _is_number(value: Any) -> bool:
+    """Whether a value is a number, or text of one without what only Python reads as part of it."""
     try:
         float(value)
     except (TypeError, ValueError, OverflowError):
         return False
-    return _is_plain(value)
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return not isinstance(value, str) or (value.isascii() and "_" not in value)
 
 
 # ------------------------------------------------------------------ columns of probabilities
@@ -384,14 +374,12 @@ def check_not_opposite(
 def check_logits(columns: Columns, found: Mapping[str, AnyArray], where: str) -> None:
     """Refuse logits that look like probabilities: a second softmax would flatten them."""
     given = [numbers_from(found[name], name, where) for name in columns.probabilities]
-    if (
-        min(values.min(initial=0) for values in given) < 0
-        or max(values.max() for values in given) > 1
-    ):
+    values = np.column_stack(given)
+    if values.min(initial=0) < 0 or values.max(initial=1) > 1:
         return
-    if len(given) == 1 and len(given[0]) < MANY:  # a few log-odds may be in [0, 1]
+    if len(given) == 1 and len(values) < MANY:  # a few log-odds may be in [0, 1]
         return
-    if len(given) > 1 and sums_missed(columns, np.column_stack(given)).any():
+    if len(given) > 1 and sums_missed(columns, values).any():
         return
     taken = f"'{columns.probabilities[0].removesuffix(columns.classes[0])}*'"
     raise FileFormatError(
@@ -438,10 +426,9 @@ def to_numpy(values: Any) -> AnyArray:
     small file. So it is used only for dates, which cannot be converted in another way.
     """
     kind = str(values.type)
-    if values.null_count == 0 and kind.endswith(("int8", "int16", "int32", "int64")):
-        return _numbers(values)
-    if values.null_count == 0 and kind in ("float", "double"):
-        return _numbers(values)
+    if values.null_count == 0 and kind.endswith(NUMBERS):
+        parts = [np.from_dlpack(chunk) for chunk in getattr(values, "chunks", [values])]
+        return np.concatenate(parts) if len(parts) != 1 else parts[0]
     if kind.startswith(("date", "timestamp")):
         moments = np.asarray(values.to_numpy(zero_copy_only=False))
         if values.null_count == 0:
@@ -453,11 +440,6 @@ def to_numpy(values: Any) -> AnyArray:
     listed = np.empty(len(values), dtype=bool if is_boolean else object)
     listed[:] = values.to_pylist()
     return listed
-
-
-def _numbers(values: Any) -> AnyArray:
-    parts = [np.from_dlpack(chunk) for chunk in getattr(values, "chunks", [values])]
-    return np.concatenate(parts) if len(parts) != 1 else parts[0]
 
 
 def from_numpy(values: AnyArray, is_known: BoolArray | None = None) -> Any:

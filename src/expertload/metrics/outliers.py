@@ -23,9 +23,9 @@ from expertload._check import (
 )
 from expertload._names import Positive
 from expertload._typing import ArrayLike, FloatArray
-from expertload.cases import Cases, check_weight
+from expertload.cases import Cases
 from expertload.exceptions import InsufficientDataError, LabelError
-from expertload.tally import COMPARISON_SLACK
+from expertload.tally import COMPARISON_SLACK, check_weight
 
 
 def outlier_auroc_score(
