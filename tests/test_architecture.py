@@ -45,7 +45,7 @@ HEAVY_ALLOWED = {
     "torchmetrics": {"torch_metrics", "lab"},
     "narwhals": {"io"},
     "duckdb": {"io"},
-    "pyarrow": {"io"},
+    "pyarrow": {"io", "desk"},
     "matplotlib": {"display", "lab"},
     "sklearn": {"sklearn", "lab"},
 }

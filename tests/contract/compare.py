@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
@@ -36,6 +37,7 @@ TOLERANCE = {
     "stored/written policy chosen confidence": 1e-9,
     "commands/evaluate choose confidence*": 1e-9,
     "commands/lab evaluate*": 1e-9,
+    "commands/lab table": 1e-9,
 }
 
 # Sentences for people, and what differs from run to run.
@@ -72,6 +74,8 @@ def plain(value):
 
 # ------------------------------------------------------------------ comparing
 
+NUMBER = re.compile(r"\d+\.\d+(?:e-?\d+)?")
+
 
 def tolerance_of(part, name):
     found = [each for pattern, each in TOLERANCE.items() if fnmatch(f"{part}/{name}", pattern)]
@@ -107,9 +111,18 @@ def _largest(values):
     return max(numbers, default=0.0)
 
 
+def _words_and_numbers(line):
+    words = NUMBER.split(line)
+    return words, [float(found) for found in NUMBER.findall(line)]
+
+
 def _same(expected, got, tolerance, scale):
     if type(expected) is not type(got):
         return False
+    if isinstance(expected, str):  # a line of CSV: its words are equal, its numbers nearly
+        (words, numbers), (now, values) = (_words_and_numbers(each) for each in (expected, got))
+        pairs = zip(numbers, values, strict=False)
+        return words == now and all(_same(*pair, tolerance, scale) for pair in pairs)
     if not isinstance(expected, float):
         return expected == got
     if expected == got or (math.isnan(expected) and math.isnan(got)):

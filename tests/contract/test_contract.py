@@ -46,6 +46,9 @@ def test_a_changed_number_is_seen():
     assert list(differences(recorded, {"a": [1, {"b": 0.1}]}))
     assert list(differences(recorded, {"a": [1.0, {"b": 0.1}], "c": 0}))
     assert not list(differences([1e6, 0.0], [1e6, 1e-7], 1e-12))
+    assert not list(differences("ce,2,0.1", "ce,2,0.10000000000000001", 1e-12))
+    for line in ("ce,2,0.1000001", "gce,2,0.1", "ce,3,0.1", "ce,2,0.1,0.2"):
+        assert list(differences("ce,2,0.1", line, 1e-12))
 
 
 def test_snapshots_are_small():

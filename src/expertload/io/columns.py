@@ -304,7 +304,7 @@ def find_columns(
     other = [header.is_named(name) for name in (names.correct, names.prediction)]
     if label and picked.columns and not any(other):
         if not (names.probabilities or names.logits):
-            check_one_family(free_for_probabilities(header, names))
+            check_one_family(_but_for(names.confidence, header))
         is_numbered = names.classes is None and numbered.issuperset(picked.columns)
         found = replace(found, is_numbered=is_numbered)
         return _of_classes(found, picked, header, names)
@@ -396,10 +396,8 @@ def find_identity(header: Header, wanted: Identity, taken: Collection[str]) -> I
 # ------------------------------------------------------------------ columns of probabilities
 
 
-def free_for_probabilities(header: Header, names: ColumnNames) -> Header:
-    """Return the columns without those that the user named for something else."""
-    taken = {getattr(names, role) for role in CONVENTIONS}
-    return header._replace(names=[name for name in header.names if name not in taken])
+def _but_for(name: str | None, header: Header) -> Header:
+    return header._replace(names=tuple(other for other in header.names if other != name))
 
 
 def find_probabilities(header: Header, names: ColumnNames) -> Picked:
@@ -410,7 +408,9 @@ def find_probabilities(header: Header, names: ColumnNames) -> Picked:
         )
     wanted = names.probabilities or names.logits
     if wanted is None:
-        picked = _conventional(free_for_probabilities(header, names).names)
+        picked = _conventional(header.names)
+        if set(picked.columns) <= {names.confidence}:  # one of several may be the confidence too
+            picked = _conventional(_but_for(names.confidence, header).names)
     else:
         picked = _picked(header, wanted)._replace(is_logits=names.probabilities is None)
     if names.classes is None or not picked.columns:
