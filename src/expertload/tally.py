@@ -414,7 +414,7 @@ def load_bounds(
 
 
 def accuracy_bounds(table: Tally, tied: BoolArray, load: float) -> Bounds:
-    """Bound the exact accuracy at a load: the load is used up somewhere inside one cell.
+    """Bound the exact accuracy at a load: the load ends somewhere inside one cell.
 
     Of that cell, a weight x is still accepted, no less than the load asks for. With the correct
     part accepted first the accuracy is best where x is that part; with the wrong part accepted

@@ -147,11 +147,11 @@ def _promise_figure(cases: Cases, promise: ClassPromise, point: CertifiedPoint) 
     if point.is_certified and row < len(rates):
         load = float(curve.expert_load[row])
         paths["threshold"] = frame.path(np.full(2, load), np.array(frame.y_range))
-        result = "right" if is_precision else "decided as something else"
-        summary = (
-            f"At the certified confidence of {digits(point.threshold)}, {percent(1 - load)} of "
-            f"{len(part)} {what} are automated, and {percent(float(rates[row]))} of "
-            f"{'these' if is_precision else 'all'} were {result} here."
+        rate, given = percent(float(rates[row])), f"{len(part)} {what}"
+        summary = f"At the certified confidence of {digits(point.threshold)}, " + (
+            f"{percent(1 - load)} of {given} are automated, and {rate} of these were right here."
+            if is_precision
+            else f"{rate} of {given} were decided as something else here."
         )
     title = (
         f"At least {promised(promise.share)} of automatic {what} right"
