@@ -26,10 +26,10 @@ from expertload.desk.people.accounts import (
 from expertload.desk.queue import answers as queue_answers
 from expertload.desk.queue.answers import undo
 from expertload.desk.queue.managing import void_case
+from expertload.desk.store.database import Transaction
 from expertload.desk.store.tables import cases, events, policies, readings, tokens
 from expertload.desk.trail import chain
 from expertload.desk.trail.chain import verify
-from expertload.desk.watch import policies as watch_policies
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
 from tests.desk.people import person, visit
@@ -67,7 +67,7 @@ def after(monkeypatch, module, name, act):
 def test_a_case_is_voided_while_a_reader_takes_it(world, monkeypatch):
     world.send(sent("a", 0.6))
     world.user("ben")
-    after(monkeypatch, watch_policies, "_open_readings", lambda: world.claim("ben"))
+    after(monkeypatch, Transaction, "all", lambda: world.claim("ben"))
     world.desk.write(void_case, "a", reason="sent by mistake")
     assert world.case("a").state == "void"
     assert world.claim("ben") is None
@@ -87,7 +87,7 @@ def test_a_case_is_voided_while_its_answer_is_stored(world, monkeypatch):
             with contextlib.suppress(TimeoutError):
                 later[0].result(timeout=1)  # it is done, or waits for us
 
-        at(monkeypatch, watch_policies, "_open_readings", answered)
+        at(monkeypatch, Transaction, "all", answered)
         with contextlib.suppress(DeskRefusedError):
             world.desk.write(void_case, "a", reason="sent by mistake")
         later[0].result()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -18,10 +19,18 @@ from tests.strategies import examples
 from expertload import Cases, certify
 from expertload.exceptions import InsufficientDataError, ParameterError, WeightError
 from expertload.operating_point import from_json
-from expertload.team import Combiner, certify_not_worse, certify_team, team_curve
+from expertload.team import Combiner, certify_not_worse, certify_team, promise, team_curve
 from expertload.team.promise import GRANTS, _grants, margin_p_value
 
 ROUNDS = 400
+
+
+@pytest.fixture(scope="module", autouse=True)
+def equal_counts_are_computed_once():
+    """Draws of a simulation meet the same few counts of harms and benefits many times."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(promise, "margin_p_value", functools.cache(margin_p_value))
+        yield
 
 
 def make_cases(model_wrong, expert_wrong, confidence, **options):
