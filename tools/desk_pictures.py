@@ -76,8 +76,8 @@ def draw(played: list[Round], out: Path) -> None:
     decided = np.cumsum([1 - each.load for each in played])
     below.plot(ends, 100 * right / decided, color="#12607f")
     below.axhline(100 * TARGET_ACCURACY, color="#a33a1f", linestyle="--", linewidth=1)
-    place = {"x": N_CASES, "y": 100 * TARGET_ACCURACY - 0.3, "ha": "right", "va": "top"}
-    below.text(**place, s="promised", color="#a33a1f", fontsize=8)
+    promise = below.text(N_CASES, 100 * TARGET_ACCURACY - 0.3, "promised", ha="right", va="top")
+    promise.set(color="#a33a1f", fontsize=8)
     below.set(ylabel="decisions\nright (%)", ylim=(92, 100.3), xlabel="cases")
     notes = ("answers teach\na second network", "confirmed:\ndecides 30 %", "decides\nall")
     told = (end for end, each in zip(ends, played, strict=True) if each.news)
