@@ -175,7 +175,7 @@ def _judgement(change: Difference) -> str:
     if change.low > 0:
         effect = "the loss helps"
     elif change.high < 0:
-        effect = "the loss does harm"
+        effect = "no gain but a fall is shown"
     excluded = "is excluded" if change.high < THE_PAPERS_GAIN else "is not excluded"
     return f"{effect}, and a gain of three points {excluded}"
 
