@@ -146,7 +146,10 @@ def test_the_words_have_the_numbers_of_the_table(areas):
     [
         ((0.01, 0.011, 0.012), "the loss helps, and a gain of three points is excluded"),
         ((0.04, 0.041, 0.042), "the loss helps, and a gain of three points is not excluded"),
-        ((-0.04, -0.041, -0.042), "no gain but a fall is shown, and a gain of three points is excluded"),
+        (
+            (-0.04, -0.041, -0.042),
+            "no gain but a fall is shown, and a gain of three points is excluded",
+        ),
         ((-0.001, 0.0, 0.001), "no gain is shown, and a gain of three points is excluded"),
         ((-0.1, 0.0, 0.1), "no gain is shown, and a gain of three points is not excluded"),
     ],
