@@ -105,7 +105,9 @@ def parsed(line: bytes | str) -> Any:
     It would also read UTF-16, in which nobody has looked for images.
     """
     try:
-        return json.loads(line if isinstance(line, str) else line.decode("utf-8-sig"))
+        return json.loads(
+            line if isinstance(line, str) else line.decode("utf-8-sig", "surrogatepass")
+        )
     except (ValueError, RecursionError) as error:
         raise _refuse(
             f"This is not JSON ({_short(str(error))}).", "send one object per line."
