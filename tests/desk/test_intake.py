@@ -9,7 +9,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 from sqlalchemy import select
@@ -101,6 +101,7 @@ NAMES = st.one_of(st.text(max_size=5), NUMBERS, st.sampled_from(["\ud800", "\x7f
     ),
     st.sampled_from([{}, {"indent": 1}, {"ensure_ascii": False}, {"sort_keys": True}]),
 )
+@example({"key": "\ud800", "probabilities": {}}, {"ensure_ascii": False})
 def test_the_fast_parser_reads_what_the_patient_one_reads(content, spelling):
     """Whichever parser a spelling takes: the same case, the same digest, the same refusal."""
     line = json.dumps(content, **spelling).encode("utf-8", "surrogatepass")
