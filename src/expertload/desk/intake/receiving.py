@@ -12,9 +12,9 @@ from sqlalchemy import select
 from expertload.desk.intake.case import CONTROL, SentCase, Shadow
 from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy, unrouted
 from expertload.desk.intake.sampling import audit_rates, draw
-from expertload.desk.intake.shadows import answer_row, as_json, receive_shadows, store_shadows
+from expertload.desk.intake.shadows import answer_row, as_json, receive_shadows
 from expertload.desk.store.database import SECOND, AnyRow, Event, Project, Transaction
-from expertload.desk.store.tables import bodies, cases, decisions, readings
+from expertload.desk.store.tables import bodies, cases, decisions, readings, shadows
 from expertload.exceptions import DeskRefusedError
 
 Row = tuple[Event, dict[str, Any]]
@@ -277,9 +277,9 @@ class _Batch:
         self.cases.append((event, row))
         if case.body is not None:
             self.bodies.append((event, {"id": number, **asdict(case.body)}))
+        its = {"case_id": number, "blind": True, "project_id": project.id, "received": now}
         for name, given in _others(sent, case):
-            answer = answer_row(name, given)
-            self.shadows.append((event, {**answer, "case_id": number, "blind": True}))
+            self.shadows.append((event, answer_row(name, given, **its)))
         if not decided or row["audit"]:
             why = "quality" if decided else "delegated"
             self.readings.append(Wanted(number, due, event, why))
@@ -295,7 +295,7 @@ class _Batch:
         transaction.insert_all(bodies, self.bodies)
         transaction.insert_all(decisions, self.decisions)
         open_readings(transaction, self.readings)
-        store_shadows(transaction, self.shadows)
+        transaction.insert_all(shadows, self.shadows)
         for name, rows in (("received", self.cases), ("decided", self.decisions)):
             transaction.count(name, len(rows))
             transaction.count_hourly(name, len(rows))
@@ -306,10 +306,13 @@ class _Batch:
 
 def _others(sent: SentCase, deciding: SentCase) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield the answers of the models that do not decide a case."""
-    own = {sent.model or "": sent.probabilities} if sent.shadow else {}
-    for model, given in {**(sent.shadow or {}), **own}.items():
-        if model != (deciding.model or "") and given is not None:
+    if not sent.shadow:
+        return
+    for model, given in sent.shadow.items():
+        if model != deciding.model:
             yield model, given
+    if sent.model != deciding.model and sent.probabilities is not None:
+        yield sent.model or "", sent.probabilities
 
 
 def find_case(transaction: Transaction, key: str, *, locked: bool = True) -> AnyRow:

@@ -17,7 +17,7 @@ import orjson
 
 from expertload.desk.intake.case import Shadow
 from expertload.desk.intake.routing import flaw_of, top_class
-from expertload.desk.store.database import Event, Transaction
+from expertload.desk.store.database import Transaction
 from expertload.desk.store.tables import shadows
 from expertload.exceptions import DeskRefusedError
 
@@ -44,25 +44,17 @@ def classes_digest(names: tuple[str, ...]) -> str:
     return hashlib.sha256("\x1f".join(sorted(names)).encode()).hexdigest()[:16]
 
 
-def answer_row(model: str, probabilities: dict[str, float]) -> Columns:
+def answer_row(model: str, probabilities: dict[str, float], **more: Any) -> Columns:
     """Return the columns of a model's answer; it has no confidence if it is not valid."""
-    is_valid = not flaw_of(probabilities)
+    flaw, top = flaw_of(probabilities), top_class(probabilities)
     return {
         "model": model,
         "classes": classes_digest(tuple(probabilities)),
-        "predicted": top_class(probabilities),
-        "confidence": max(probabilities.values()) if is_valid else None,
+        "predicted": top,
+        "confidence": None if flaw or top is None else probabilities[top],
         "probabilities": as_json(probabilities),
+        **more,
     }
-
-
-def store_shadows(transaction: Transaction, answers: Sequence[tuple[Event, Columns]]) -> None:
-    """Store answers, each with its event; they have columns of `answer_row`, a case, and "blind".
-
-    An answer is blind if it came before any expert's.
-    """
-    common = {"project_id": transaction.project.id, "received": transaction.now}
-    transaction.insert_all(shadows, [(event, {**row, **common}) for event, row in answers])
 
 
 def receive_shadows(
@@ -76,6 +68,7 @@ def receive_shadows(
     known = {(number, model or ""): written for _, number, model, written in found}
     known |= {(n, m): written for n, m, written in transaction.rows(_KNOWN, numbers=numbers)}
     answered = {number for (number,) in transaction.rows(_ANSWERED, numbers=numbers)}
+    common = {"project_id": project, "received": transaction.now}
     new = []
     for key, model, probabilities in sorted(sent, key=lambda each: each[:2]):
         case = case_of.get(key)
@@ -83,9 +76,10 @@ def receive_shadows(
             continue
         known[case, model] = as_json(probabilities)
         event = transaction.event("shadow.received", case_id=case)
-        its = {"case_id": case, "blind": case not in answered}
-        new.append((event, {**answer_row(model, probabilities), **its}))
-    store_shadows(transaction, new)
+        blind = case not in answered  # before any expert's answer
+        row = answer_row(model, probabilities, case_id=case, blind=blind, **common)
+        new.append((event, row))
+    transaction.insert_all(shadows, new)
     return [_result(each, case_of.get(each.key), known) for each in sent]
 
 

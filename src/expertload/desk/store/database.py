@@ -399,7 +399,8 @@ def _digests(table: Table) -> dict[str, str]:
 def _with_digests(table: Table, values: dict[str, Any]) -> dict[str, Any]:
     """Return the values of a row, with the digests of its large content."""
     large = _digests(table).items()
-    return values | {d: content_digest(values[c]) for c, d in large if c in values}
+    found = {digest: content_digest(values[name]) for name, digest in large if name in values}
+    return {**values, **found} if found else values
 
 
 def content_digest(content: Any) -> str | None:
