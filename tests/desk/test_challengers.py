@@ -482,3 +482,17 @@ def test_the_whole_story_by_http(served):
     kinds = {row.kind for row in world.rows(select(events))}
     assert {"shadow.received", "policy.shared", "case.decided_anew"} <= kinds
     check_all(world.desk)
+
+
+@pytest.mark.parametrize("cluster", [None, "patient"])
+def test_an_adopted_policy_speaks_of_clusters_only_if_there_are_some(world, cluster):
+    shown(running(world))
+    if cluster:
+        world.send(shadowed("of-a-patient", 0.6, 0.999, cluster=cluster))
+    world.desk.write(adopt, "B", 1)
+    point = read_policy(world.desk.read(active_policy).document).point
+    assert point.clusters == (cluster and "one_case_each")
+    world.send(*(sent(f"z{i}", 0.55 if i % 10 else 0.999, model="B") for i in range(400)))
+    shift = world.desk.read(load_shift)
+    assert shift["observed"] == 0.9 > shift["expected"] + 0.3
+    assert shift["warns"] is (cluster is None)

@@ -243,7 +243,10 @@ def serve(app: FastAPI, listening: socket.socket) -> None:
             timeout_keep_alive=IDLE_SECONDS,
         )
     )
-    with listening, suppress(KeyboardInterrupt):
-        server.run(sockets=[listening])
+    try:
+        with listening, suppress(KeyboardInterrupt):
+            server.run(sockets=[listening])
+    finally:
+        gc.unfreeze()  # else extension modules report at the end that their objects leaked
     if not server.started:
         raise DeskUnavailableError("The desk could not start. Hint: see what it says above.")

@@ -284,6 +284,8 @@ def count_cases(
     ]
     least = np.array([row.least for row in rows])
     inclusion = np.array([row.rate if row.accepted else 1.0 for row in rows])
+    # Where no case has a cluster, the policy must not say that its promise is about clusters.
+    in_clusters = any(row.cluster is not None for row in rows)
     monitor.update(
         [row.confidence or 0.0 for row in rows],  # without one, it is never accepted
         labels,
@@ -292,7 +294,7 @@ def count_cases(
         inclusion_probability=np.where(read, inclusion, 0.5),
         least_inclusion_probability=np.where(read, least, 0.5),
         is_read=read,
-        clusters=[row.unit for row in rows],
+        clusters=[row.unit for row in rows] if in_clusters else None,
     )
 
 
