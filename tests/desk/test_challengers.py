@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from expertload.desk.intake import shadows as intake_shadows
 from expertload.desk.intake.case import Shadow
+from expertload.desk.intake.routing import read_policy
 from expertload.desk.intake.sampling import draw
 from expertload.desk.intake.shadows import receive_shadows
 from expertload.desk.store.tables import decisions, events, policies, readings, shadows
@@ -23,7 +24,7 @@ from expertload.desk.watch.policies import (
     trial_policy,
     withdraw,
 )
-from expertload.desk.watch.state import state_of
+from expertload.desk.watch.state import load_shift, state_of
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
 from tests.desk.people import visit
@@ -484,15 +485,15 @@ def test_the_whole_story_by_http(served):
     check_all(world.desk)
 
 
-@pytest.mark.parametrize("cluster", [None, "patient"])
-def test_an_adopted_policy_speaks_of_clusters_only_if_there_are_some(world, cluster):
+@pytest.mark.parametrize("patient", [None, "patient"])
+def test_an_adopted_policy_speaks_of_clusters_only_if_there_are_some(world, patient):
     shown(running(world))
-    if cluster:
-        world.send(shadowed("of-a-patient", 0.6, 0.999, cluster=cluster))
+    if patient:
+        world.send(shadowed("of-a-patient", 0.6, 0.999, cluster=patient))
     world.desk.write(adopt, "B", 1)
     point = read_policy(world.desk.read(active_policy).document).point
-    assert point.clusters == (cluster and "one_case_each")
+    assert point.clusters == (patient and "one_case_each")
     world.send(*(sent(f"z{i}", 0.55 if i % 10 else 0.999, model="B") for i in range(400)))
     shift = world.desk.read(load_shift)
     assert shift["observed"] == 0.9 > shift["expected"] + 0.3
-    assert shift["warns"] is (cluster is None)
+    assert shift["warns"] is (patient is None)
