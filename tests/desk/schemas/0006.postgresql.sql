@@ -366,7 +366,7 @@ ALTER TABLE ONLY public.tokens ALTER COLUMN id SET DEFAULT nextval('public.token
 ALTER TABLE ONLY public.users ALTER COLUMN id SET DEFAULT nextval('public.users_id_seq'::regclass);
 ALTER TABLE ONLY public.webhooks ALTER COLUMN id SET DEFAULT nextval('public.webhooks_id_seq'::regclass);
 INSERT INTO public.alembic_version VALUES ('0006');
-INSERT INTO public.answers VALUES (1, 1, 1, 1, 'cat', '1-59de4db3068a7aa4-b31d9653b180a72c0f1b12596af28699', 'counted', 0, 1700000000000000, NULL, NULL);
+INSERT INTO public.answers VALUES (1, 1, 1, 1, 'cat', '1-0725655186c7a094-274a54d61183b34afcf328e23e6a899d', 'counted', 0, 1700000000000000, NULL, NULL);
 INSERT INTO public.bodies VALUES (1, 'text', 'text/plain; charset=utf-8', '3c01eba119e00d79c82b6f65d70bc5f1044d568618bf41377e6d1432023fc2b8', '\x6c6f6f6b');
 INSERT INTO public.bodies VALUES (2, 'json', 'application/json', '937f1a6767d9081f59ffdda2873ff8eee571a335bc90c73803c4ee809d9cb698', '\x7b2261223a205b312c206e756c6c5d7d');
 INSERT INTO public.bodies VALUES (3, 'text', 'text/plain; charset=utf-8', '3c01eba119e00d79c82b6f65d70bc5f1044d568618bf41377e6d1432023fc2b8', '\x6c6f6f6b');
@@ -375,35 +375,35 @@ INSERT INTO public.cases VALUES (2, 1, 'case-1', '1d75728a31fc12608651a9d071af45
 INSERT INTO public.cases VALUES (3, 1, 'case-2', '445a74d96e3665e03305920a161da8a10a3f0cd948f2aa97c649253692f52477', 'waiting', NULL, NULL, NULL, 'cat', 0.6, '{"cat":0.6,"dog":0.4}', false, 'below_threshold', 1, 0.2861034305051846, 0.5, NULL, 1700000000000000, 1700086400000000, NULL, NULL, NULL, NULL);
 INSERT INTO public.cases VALUES (4, 1, 'case-3', '9d557dc3e51a32d40529f27a1ee4dc027c5fe2354faffa3679993d278af52f3b', 'auto', NULL, NULL, NULL, 'cat', 0.99, '{"cat":0.99,"dog":0.010000000000000009}', true, 'above_threshold', 1, 0.2980617787651667, 0.5, 'open', 1700000000000000, 1700086400000000, NULL, 0.5, 1, NULL);
 INSERT INTO public.cases VALUES (1, 1, 'case-0', '8e71c0517f334071e26048c381e48ccd9a5d10b460dbe08bc6c178d51ff0a9fb', 'closed', NULL, NULL, NULL, 'cat', 0.6, '{"cat":0.6,"dog":0.4}', false, 'below_threshold', 1, 0.5487849912207078, 0.5, NULL, 1700000000000000, 1700086400000000, NULL, NULL, NULL, NULL);
-INSERT INTO public.counters VALUES (1, 'policies.draft', 6, 1);
-INSERT INTO public.counters VALUES (1, 'monitors.not refuted', 1, 1);
-INSERT INTO public.counters VALUES (1, 'policies.active', 1, 1);
-INSERT INTO public.counters VALUES (1, 'policies.draft', 1, -1);
-INSERT INTO public.counters VALUES (1, 'cases.auto', 3, 2);
-INSERT INTO public.counters VALUES (1, 'cases.waiting', 3, 2);
-INSERT INTO public.counters VALUES (1, 'decided', 3, 2);
-INSERT INTO public.counters VALUES (1, 'decided by policy 1', 3, 2);
-INSERT INTO public.counters VALUES (1, 'decided@472222', 3, 2);
-INSERT INTO public.counters VALUES (1, 'readings.waiting', 3, 4);
-INSERT INTO public.counters VALUES (1, 'readings@472222', 3, 4);
-INSERT INTO public.counters VALUES (1, 'received', 3, 4);
-INSERT INTO public.counters VALUES (1, 'received by policy 1', 3, 4);
-INSERT INTO public.counters VALUES (1, 'received@472222', 3, 4);
+INSERT INTO public.counters VALUES (1, 'policies.draft', 4, 1);
+INSERT INTO public.counters VALUES (1, 'monitors.not refuted', 8, 1);
+INSERT INTO public.counters VALUES (1, 'policies.active', 8, 1);
+INSERT INTO public.counters VALUES (1, 'policies.draft', 8, -1);
+INSERT INTO public.counters VALUES (1, 'cases.auto', 10, 2);
+INSERT INTO public.counters VALUES (1, 'cases.waiting', 10, 2);
+INSERT INTO public.counters VALUES (1, 'decided', 10, 2);
+INSERT INTO public.counters VALUES (1, 'decided by policy 1', 10, 2);
+INSERT INTO public.counters VALUES (1, 'decided@472222', 10, 2);
+INSERT INTO public.counters VALUES (1, 'readings.waiting', 10, 4);
+INSERT INTO public.counters VALUES (1, 'readings@472222', 10, 4);
+INSERT INTO public.counters VALUES (1, 'received', 10, 4);
+INSERT INTO public.counters VALUES (1, 'received by policy 1', 10, 4);
+INSERT INTO public.counters VALUES (1, 'received@472222', 10, 4);
 INSERT INTO public.counters VALUES (1, 'readings.leased', 4, 1);
 INSERT INTO public.counters VALUES (1, 'readings.waiting', 4, -1);
-INSERT INTO public.counters VALUES (1, 'answers.counted', 14, 1);
-INSERT INTO public.counters VALUES (1, 'answers@472222', 14, 1);
-INSERT INTO public.counters VALUES (1, 'cases.closed', 14, 1);
-INSERT INTO public.counters VALUES (1, 'cases.waiting', 14, -1);
-INSERT INTO public.counters VALUES (1, 'readings.done', 14, 1);
-INSERT INTO public.counters VALUES (1, 'readings.leased', 14, -1);
-INSERT INTO public.counters VALUES (1, 'readings.leased', 10, 1);
-INSERT INTO public.counters VALUES (1, 'readings.waiting', 10, -1);
+INSERT INTO public.counters VALUES (1, 'answers.counted', 0, 1);
+INSERT INTO public.counters VALUES (1, 'answers@472222', 0, 1);
+INSERT INTO public.counters VALUES (1, 'cases.closed', 0, 1);
+INSERT INTO public.counters VALUES (1, 'cases.waiting', 0, -1);
+INSERT INTO public.counters VALUES (1, 'readings.done', 0, 1);
+INSERT INTO public.counters VALUES (1, 'readings.leased', 0, -1);
+INSERT INTO public.counters VALUES (1, 'readings.leased', 2, 1);
+INSERT INTO public.counters VALUES (1, 'readings.waiting', 2, -1);
 INSERT INTO public.decisions VALUES (1, 2, 1, 'auto', 'cat', 1, NULL, 1700000000000000, NULL);
 INSERT INTO public.decisions VALUES (2, 4, 1, 'auto', 'cat', 1, NULL, 1700000000000000, NULL);
 INSERT INTO public.decisions VALUES (3, 1, 1, 'expert', 'cat', NULL, 1, 1700000000000000, NULL);
 INSERT INTO public.events VALUES (1, 1, 1700000000000000, 'project.made', NULL, NULL, '[["projects",1,{"name":"main","rules":"{\"classes\":[],\"quality_rate\":0.5,\"raised_rate\":0.2,\"second_share\":0.1,\"audit_second_share\":1.0,\"doubtful_ratio\":3.0,\"certify_share\":0.5,\"alarm_level\":0.05,\"strict\":false,\"webhook_hosts\":[],\"lease_seconds\":900,\"undo_seconds\":10,\"skip_rest_seconds\":1800,\"due_seconds\":86400}","sampling_rate":0.5,"created":1700000000000000}]]');
-INSERT INTO public.events VALUES (2, 1, 1700000000000000, 'policy.added', NULL, NULL, '[["policies",1,{"project_id":1,"created":1700000000000000,"state":"draft","source":"uploaded","sha256":"e408bed2fa896b3b786c7ff8bbd5d9be31db6f311dccf9e38602a3145e8ffb83"}]]');
+INSERT INTO public.events VALUES (2, 1, 1700000000000000, 'policy.added', NULL, NULL, '[["policies",1,{"project_id":1,"created":1700000000000000,"state":"draft","source":"uploaded","sha256":"7966a1c7fbe1dffb600e2e7e5e1ee764ff8ba3d730f87ae9596449c6dd6b1adc"}]]');
 INSERT INTO public.events VALUES (3, 1, 1700000000000000, 'policy.activated', NULL, NULL, '[["policies",1,{"state":"active","activated":1700000000000000,"share":null,"caught_up":0}],["monitors",1,{"project_id":1,"policy_id":1,"state":"not refuted","evidence":0.0,"audited":0,"errors":0,"open":0,"bound":0.0,"memory":"{}"}],["projects",1,{"sampling_rate":0.5}]]');
 INSERT INTO public.events VALUES (4, 1, 1700000000000000, 'case.received', NULL, 1, '[["cases",1,{"project_id":1,"key":"case-0","digest":"8e71c0517f334071e26048c381e48ccd9a5d10b460dbe08bc6c178d51ff0a9fb","state":"waiting","cause":"below_threshold","draw":0.5487849912207078,"received":1700000000000000,"due":1700086400000000,"predicted":"cat","confidence":0.6,"accepted":false,"policy_id":1,"rate":0.5,"probabilities_sha256":"a370206134deb6d5876de6dee0362b2849645aef7f03aa8f248e520c42d798ad"}],["bodies",1,{"kind":"text","media_type":"text/plain; charset=utf-8","sha256":"3c01eba119e00d79c82b6f65d70bc5f1044d568618bf41377e6d1432023fc2b8"}],["readings",1,{"project_id":1,"created":1700000000000000,"case_id":1,"due":1700086400000000,"why":"delegated","root":1,"state":"waiting"}]]');
 INSERT INTO public.events VALUES (5, 1, 1700000000000000, 'case.received', NULL, 2, '[["cases",2,{"project_id":1,"key":"case-1","digest":"1d75728a31fc12608651a9d071af45e2fcf56a89d0dee47fdaf5ca2b7603565b","state":"auto","cause":"above_threshold","draw":0.11977873357702162,"received":1700000000000000,"due":1700086400000000,"predicted":"cat","confidence":0.99,"accepted":true,"policy_id":1,"rate":0.5,"audit":"open","least":0.5,"twice":1.0,"probabilities_sha256":"83092ecb1f7dd1aa5c8c7e8438a1e08824b2a7692028734a7cb91ad0b643add9"}],["bodies",2,{"kind":"json","media_type":"application/json","sha256":"937f1a6767d9081f59ffdda2873ff8eee571a335bc90c73803c4ee809d9cb698"}],["decisions",1,{"case_id":2,"version":1,"kind":"auto","label":"cat","policy_id":1,"made":1700000000000000}],["readings",2,{"project_id":1,"created":1700000000000000,"case_id":2,"due":1700086400000000,"why":"quality","root":2,"state":"waiting"}]]');
@@ -411,7 +411,7 @@ INSERT INTO public.events VALUES (6, 1, 1700000000000000, 'case.received', NULL,
 INSERT INTO public.events VALUES (7, 1, 1700000000000000, 'case.received', NULL, 4, '[["cases",4,{"project_id":1,"key":"case-3","digest":"9d557dc3e51a32d40529f27a1ee4dc027c5fe2354faffa3679993d278af52f3b","state":"auto","cause":"above_threshold","draw":0.2980617787651667,"received":1700000000000000,"due":1700086400000000,"predicted":"cat","confidence":0.99,"accepted":true,"policy_id":1,"rate":0.5,"audit":"open","least":0.5,"twice":1.0,"probabilities_sha256":"83092ecb1f7dd1aa5c8c7e8438a1e08824b2a7692028734a7cb91ad0b643add9"}],["bodies",4,{"kind":"json","media_type":"application/json","sha256":"937f1a6767d9081f59ffdda2873ff8eee571a335bc90c73803c4ee809d9cb698"}],["decisions",2,{"case_id":4,"version":1,"kind":"auto","label":"cat","policy_id":1,"made":1700000000000000}],["readings",4,{"project_id":1,"created":1700000000000000,"case_id":4,"due":1700086400000000,"why":"quality","root":4,"state":"waiting"}]]');
 INSERT INTO public.events VALUES (8, 1, 1700000000000000, 'token.added', NULL, NULL, '[["users",1,{"created":1700000000000000,"name":"ann"}],["tokens",1,{"project_id":1,"created":1700000000000000,"user_id":1,"name":"ann","role":"reader"}]]');
 INSERT INTO public.events VALUES (9, 1, 1700000000000000, 'reading.leased', NULL, 1, '[["readings",1,{"state":"leased","reader":1,"leased":1700000000000000,"until":1700000900000000}]]');
-INSERT INTO public.events VALUES (10, 1, 1700000000000000, 'answer.given', NULL, 1, '[["answers",1,{"reading_id":1,"case_id":1,"reader":1,"label":"cat","given":1700000000000000,"submission":"1-59de4db3068a7aa4-b31d9653b180a72c0f1b12596af28699","standing":"counted","seconds":0.0}],["readings",1,{"state":"done","answer_id":1,"finished":1700000000000000,"until":null}]]');
+INSERT INTO public.events VALUES (10, 1, 1700000000000000, 'answer.given', NULL, 1, '[["answers",1,{"reading_id":1,"case_id":1,"reader":1,"label":"cat","given":1700000000000000,"submission":"1-0725655186c7a094-274a54d61183b34afcf328e23e6a899d","standing":"counted","seconds":0.0}],["readings",1,{"state":"done","answer_id":1,"finished":1700000000000000,"until":null}]]');
 INSERT INTO public.events VALUES (11, 1, 1700000000000000, 'decision.made', NULL, 1, '[["decisions",3,{"case_id":1,"version":1,"kind":"expert","label":"cat","made":1700000000000000,"reading_id":1}]]');
 INSERT INTO public.events VALUES (12, 1, 1700000000000000, 'case.closed', NULL, 1, '[["cases",1,{"state":"closed"}]]');
 INSERT INTO public.events VALUES (13, 1, 1700000000000000, 'token.added', NULL, NULL, '[["users",2,{"created":1700000000000000,"name":"bob"}],["tokens",2,{"project_id":1,"created":1700000000000000,"user_id":2,"name":"bob","role":"reader"}]]');
@@ -434,7 +434,7 @@ INSERT INTO public.policies VALUES (1, 1, 'active', '{
     "confidence_quantiles": [0.5000950008036718, 0.5036166101990347, 0.5072708156805097, 0.5120066003356747, 0.5164560588596683, 0.5215334442841021, 0.527731164157861, 0.5351260295828333, 0.5388975773820421, 0.5424813079364508, 0.5469225767166531, 0.5535222600223694, 0.5576394765392572, 0.5624581127480462, 0.5677827202261522, 0.5733441159547834, 0.577405778330231, 0.5835264643911361, 0.5879528916021917, 0.5921011655540092, 0.5970137274503966, 0.6004820149949744, 0.6085335905360632, 0.6131665238971421, 0.6189645000794555, 0.6232418245437551, 0.6296284532647645, 0.634432086011095, 0.6392137815186159, 0.6455981988229365, 0.6483574045367367, 0.6561000754507866, 0.6609346955379711, 0.6639911448823013, 0.6681190509764934, 0.6736128845357938, 0.6781822731882857, 0.6838299803927471, 0.6884517559000132, 0.6920008932038437, 0.6965755135311602, 0.7022759199107641, 0.7076920186856124, 0.7123088474673167, 0.7167944716166748, 0.7218143008344509, 0.7285521684644096, 0.7337492661854823, 0.7380735359843765, 0.7432602166515774, 0.7485824825363268, 0.7550445037423519, 0.7611229664551492, 0.7657312665585546, 0.7726267272346203, 0.7770452510866339, 0.7816019979100978, 0.7852156613057333, 0.788435273512637, 0.7930615324063663, 0.7970950372622836, 0.8024299673883746, 0.8076925557406269, 0.8142293989394542, 0.8221002590016375, 0.8275605319956901, 0.8315657935884815, 0.8363802753078692, 0.8406872309170176, 0.8452115618039149, 0.8514798426228833, 0.8559441487625381, 0.8603809145239849, 0.8658605476304737, 0.8726969952734426, 0.8782335551798056, 0.88215988565883, 0.8864893528305531, 0.8913259695077381, 0.8972164185611133, 0.9023012303271336, 0.9079267770607661, 0.9117165022157022, 0.9163589246901154, 0.9206586398061916, 0.92414560413753, 0.9292176627770936, 0.9320397472403474, 0.938764452935898, 0.944932631818352, 0.9497156912701665, 0.9551278831080274, 0.9583573707066702, 0.9647085003114284, 0.9699043190715538, 0.9748532411814809, 0.9809674206730459, 0.9853390291636013, 0.990417669388115, 0.9950268076775537, 0.9997506761285134],
     "data_sha256": "97e2e4e65ea631a270ba65876c54b2d7117d05bd8be316dc7fc9487598ff0cf2",
     "model_name": null,
-    "created": "2026-11-19T01:57:24+00:00",
+    "created": "2026-11-19T06:34:52+00:00",
     "library_version": "0.1.0"
   },
   "content": {
@@ -463,17 +463,17 @@ INSERT INTO public.policies VALUES (1, 1, 'active', '{
       ]
     }
   },
-  "sha256": "1d3eb919d9f12cdffa56063293ca96139b9f7225e9b0161009d11e1071dc3507"
+  "sha256": "d0f88af0be4af9829a5a5c0bca8539e7fea106283835b14affc49d2f78800fae"
 }
-', 'e408bed2fa896b3b786c7ff8bbd5d9be31db6f311dccf9e38602a3145e8ffb83', 'uploaded', 1700000000000000, 1700000000000000, NULL, NULL, NULL, 0);
+', '7966a1c7fbe1dffb600e2e7e5e1ee764ff8ba3d730f87ae9596449c6dd6b1adc', 'uploaded', 1700000000000000, 1700000000000000, NULL, NULL, NULL, 0);
 INSERT INTO public.projects VALUES (1, 'main', '\x66726f7a656e', '{"classes":[],"quality_rate":0.5,"raised_rate":0.2,"second_share":0.1,"audit_second_share":1.0,"doubtful_ratio":3.0,"certify_share":0.5,"alarm_level":0.05,"strict":false,"webhook_hosts":[],"lease_seconds":900,"undo_seconds":10,"skip_rest_seconds":1800,"due_seconds":86400}', 0.5, 1700000000000000, NULL);
 INSERT INTO public.readings VALUES (3, 1, 3, 3, 'delegated', 'waiting', 1700086400000000, NULL, NULL, NULL, NULL, NULL, 1700000000000000, NULL, NULL);
 INSERT INTO public.readings VALUES (4, 1, 4, 4, 'quality', 'waiting', 1700086400000000, NULL, NULL, NULL, NULL, NULL, 1700000000000000, NULL, NULL);
 INSERT INTO public.readings VALUES (1, 1, 1, 1, 'delegated', 'done', 1700086400000000, NULL, 1, NULL, 1700000000000000, NULL, 1700000000000000, 1700000000000000, 1);
-INSERT INTO public.readings VALUES (2, 1, 2, 2, 'quality', 'leased', 1700086400000000, NULL, 2, '2-ea71b0948b163582-9c58a3271aa38165d2b76388babad7fd', 1700000000000000, 1700000900000000, 1700000000000000, NULL, NULL);
-INSERT INTO public.seals VALUES (1, 1, 14, 14, '0000000000000000000000000000000000000000000000000000000000000000', 'e2749cd94b6cb1085a5a110c5ae3139f3034326b23523cffb937629009195b00', 1700000000000000);
-INSERT INTO public.tokens VALUES (1, 1, 1, 'ann', 'reader', '5c09a0a7b609031ea47f0a7badb6bbbc7706874e346538c37fcdd17aae09b337', 1700000000000000, NULL, NULL);
-INSERT INTO public.tokens VALUES (2, 2, 1, 'bob', 'reader', '0a1333eed1e5a7603d21ee4a37f5785d145e51864f71b1c7c5f548c26cf3c6a1', 1700000000000000, NULL, NULL);
+INSERT INTO public.readings VALUES (2, 1, 2, 2, 'quality', 'leased', 1700086400000000, NULL, 2, '2-e66ca472a03b9cec-01fc2af4e5aed3103bf9e81ab3830806', 1700000000000000, 1700000900000000, 1700000000000000, NULL, NULL);
+INSERT INTO public.seals VALUES (1, 1, 14, 14, '0000000000000000000000000000000000000000000000000000000000000000', '72476fde223863ad0191da5013594eb24371de1f4f6eccc599840d6ccc35c121', 1700000000000000);
+INSERT INTO public.tokens VALUES (1, 1, 1, 'ann', 'reader', 'a2430cf88fabcc4f883c74d2d67badb4a9c745dec39e8e782910b08a66a3ba5c', 1700000000000000, NULL, NULL);
+INSERT INTO public.tokens VALUES (2, 2, 1, 'bob', 'reader', 'bc5a54f6aae955909982440d75f2f7d2d88786ea83458acb1154d86d317dfe59', 1700000000000000, NULL, NULL);
 INSERT INTO public.users VALUES (1, 'ann', NULL, 1700000000000000, NULL, NULL);
 INSERT INTO public.users VALUES (2, 'bob', NULL, 1700000000000000, NULL, NULL);
 SELECT pg_catalog.setval('public.answers_id_seq', 1, true);
@@ -644,8 +644,6 @@ ALTER TABLE ONLY public.readings
     ADD CONSTRAINT fk_readings_reader FOREIGN KEY (reader) REFERENCES public.users(id);
 ALTER TABLE ONLY public.sessions
     ADD CONSTRAINT fk_sessions_user_id FOREIGN KEY (user_id) REFERENCES public.users(id);
-ALTER TABLE ONLY public.shadows
-    ADD CONSTRAINT fk_shadows_case_id FOREIGN KEY (case_id) REFERENCES public.cases(id);
 ALTER TABLE ONLY public.skips
     ADD CONSTRAINT fk_skips_reader FOREIGN KEY (reader) REFERENCES public.users(id);
 ALTER TABLE ONLY public.skips

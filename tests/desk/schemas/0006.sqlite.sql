@@ -22,7 +22,7 @@ CREATE TABLE answers (
 	CONSTRAINT fk_answers_case_id FOREIGN KEY(case_id) REFERENCES cases (id), 
 	CONSTRAINT fk_answers_reader FOREIGN KEY(reader) REFERENCES users (id)
 );
-INSERT INTO "answers" VALUES(1,1,1,1,'cat','1-1f701f41fd175131-1aac14445b5f074101eff98fd4a92828','counted',0.0,1700000000000000,NULL,NULL);
+INSERT INTO "answers" VALUES(1,1,1,1,'cat','1-710f4d1bcbd9ceda-c149ee98fe7bcb8bfbbd9693aec44446','counted',0.0,1700000000000000,NULL,NULL);
 CREATE TABLE bodies (
 	id INTEGER NOT NULL, 
 	kind TEXT NOT NULL, 
@@ -127,7 +127,7 @@ CREATE TABLE events (
 	CONSTRAINT fk_events_project_id FOREIGN KEY(project_id) REFERENCES projects (id)
 );
 INSERT INTO "events" VALUES(1,1,1700000000000000,'project.made',NULL,NULL,'[["projects",1,{"name":"main","rules":"{\"classes\":[],\"quality_rate\":0.5,\"raised_rate\":0.2,\"second_share\":0.1,\"audit_second_share\":1.0,\"doubtful_ratio\":3.0,\"certify_share\":0.5,\"alarm_level\":0.05,\"strict\":false,\"webhook_hosts\":[],\"lease_seconds\":900,\"undo_seconds\":10,\"skip_rest_seconds\":1800,\"due_seconds\":86400}","sampling_rate":0.5,"created":1700000000000000}]]');
-INSERT INTO "events" VALUES(2,1,1700000000000000,'policy.added',NULL,NULL,'[["policies",1,{"project_id":1,"created":1700000000000000,"state":"draft","source":"uploaded","sha256":"e408bed2fa896b3b786c7ff8bbd5d9be31db6f311dccf9e38602a3145e8ffb83"}]]');
+INSERT INTO "events" VALUES(2,1,1700000000000000,'policy.added',NULL,NULL,'[["policies",1,{"project_id":1,"created":1700000000000000,"state":"draft","source":"uploaded","sha256":"7966a1c7fbe1dffb600e2e7e5e1ee764ff8ba3d730f87ae9596449c6dd6b1adc"}]]');
 INSERT INTO "events" VALUES(3,1,1700000000000000,'policy.activated',NULL,NULL,'[["policies",1,{"state":"active","activated":1700000000000000,"share":null,"caught_up":0}],["monitors",1,{"project_id":1,"policy_id":1,"state":"not refuted","evidence":0.0,"audited":0,"errors":0,"open":0,"bound":0.0,"memory":"{}"}],["projects",1,{"sampling_rate":0.5}]]');
 INSERT INTO "events" VALUES(4,1,1700000000000000,'case.received',NULL,1,'[["cases",1,{"project_id":1,"key":"case-0","digest":"8e71c0517f334071e26048c381e48ccd9a5d10b460dbe08bc6c178d51ff0a9fb","state":"waiting","cause":"below_threshold","draw":0.5487849912207078,"received":1700000000000000,"due":1700086400000000,"predicted":"cat","confidence":0.6,"accepted":false,"policy_id":1,"rate":0.5,"probabilities_sha256":"a370206134deb6d5876de6dee0362b2849645aef7f03aa8f248e520c42d798ad"}],["bodies",1,{"kind":"text","media_type":"text/plain; charset=utf-8","sha256":"3c01eba119e00d79c82b6f65d70bc5f1044d568618bf41377e6d1432023fc2b8"}],["readings",1,{"project_id":1,"created":1700000000000000,"case_id":1,"due":1700086400000000,"why":"delegated","root":1,"state":"waiting"}]]');
 INSERT INTO "events" VALUES(5,1,1700000000000000,'case.received',NULL,2,'[["cases",2,{"project_id":1,"key":"case-1","digest":"1d75728a31fc12608651a9d071af45e2fcf56a89d0dee47fdaf5ca2b7603565b","state":"auto","cause":"above_threshold","draw":0.11977873357702162,"received":1700000000000000,"due":1700086400000000,"predicted":"cat","confidence":0.99,"accepted":true,"policy_id":1,"rate":0.5,"audit":"open","least":0.5,"twice":1.0,"probabilities_sha256":"83092ecb1f7dd1aa5c8c7e8438a1e08824b2a7692028734a7cb91ad0b643add9"}],["bodies",2,{"kind":"json","media_type":"application/json","sha256":"937f1a6767d9081f59ffdda2873ff8eee571a335bc90c73803c4ee809d9cb698"}],["decisions",1,{"case_id":2,"version":1,"kind":"auto","label":"cat","policy_id":1,"made":1700000000000000}],["readings",2,{"project_id":1,"created":1700000000000000,"case_id":2,"due":1700086400000000,"why":"quality","root":2,"state":"waiting"}]]');
@@ -135,7 +135,7 @@ INSERT INTO "events" VALUES(6,1,1700000000000000,'case.received',NULL,3,'[["case
 INSERT INTO "events" VALUES(7,1,1700000000000000,'case.received',NULL,4,'[["cases",4,{"project_id":1,"key":"case-3","digest":"9d557dc3e51a32d40529f27a1ee4dc027c5fe2354faffa3679993d278af52f3b","state":"auto","cause":"above_threshold","draw":0.2980617787651667,"received":1700000000000000,"due":1700086400000000,"predicted":"cat","confidence":0.99,"accepted":true,"policy_id":1,"rate":0.5,"audit":"open","least":0.5,"twice":1.0,"probabilities_sha256":"83092ecb1f7dd1aa5c8c7e8438a1e08824b2a7692028734a7cb91ad0b643add9"}],["bodies",4,{"kind":"json","media_type":"application/json","sha256":"937f1a6767d9081f59ffdda2873ff8eee571a335bc90c73803c4ee809d9cb698"}],["decisions",2,{"case_id":4,"version":1,"kind":"auto","label":"cat","policy_id":1,"made":1700000000000000}],["readings",4,{"project_id":1,"created":1700000000000000,"case_id":4,"due":1700086400000000,"why":"quality","root":4,"state":"waiting"}]]');
 INSERT INTO "events" VALUES(8,1,1700000000000000,'token.added',NULL,NULL,'[["users",1,{"created":1700000000000000,"name":"ann"}],["tokens",1,{"project_id":1,"created":1700000000000000,"user_id":1,"name":"ann","role":"reader"}]]');
 INSERT INTO "events" VALUES(9,1,1700000000000000,'reading.leased',NULL,1,'[["readings",1,{"state":"leased","reader":1,"leased":1700000000000000,"until":1700000900000000}]]');
-INSERT INTO "events" VALUES(10,1,1700000000000000,'answer.given',NULL,1,'[["answers",1,{"reading_id":1,"case_id":1,"reader":1,"label":"cat","given":1700000000000000,"submission":"1-1f701f41fd175131-1aac14445b5f074101eff98fd4a92828","standing":"counted","seconds":0.0}],["readings",1,{"state":"done","answer_id":1,"finished":1700000000000000,"until":null}]]');
+INSERT INTO "events" VALUES(10,1,1700000000000000,'answer.given',NULL,1,'[["answers",1,{"reading_id":1,"case_id":1,"reader":1,"label":"cat","given":1700000000000000,"submission":"1-710f4d1bcbd9ceda-c149ee98fe7bcb8bfbbd9693aec44446","standing":"counted","seconds":0.0}],["readings",1,{"state":"done","answer_id":1,"finished":1700000000000000,"until":null}]]');
 INSERT INTO "events" VALUES(11,1,1700000000000000,'decision.made',NULL,1,'[["decisions",3,{"case_id":1,"version":1,"kind":"expert","label":"cat","made":1700000000000000,"reading_id":1}]]');
 INSERT INTO "events" VALUES(12,1,1700000000000000,'case.closed',NULL,1,'[["cases",1,{"state":"closed"}]]');
 INSERT INTO "events" VALUES(13,1,1700000000000000,'token.added',NULL,NULL,'[["users",2,{"created":1700000000000000,"name":"bob"}],["tokens",2,{"project_id":1,"created":1700000000000000,"user_id":2,"name":"bob","role":"reader"}]]');
@@ -222,7 +222,7 @@ INSERT INTO "policies" VALUES(1,1,'active','{
     "confidence_quantiles": [0.5000950008036718, 0.5036166101990347, 0.5072708156805097, 0.5120066003356747, 0.5164560588596683, 0.5215334442841021, 0.527731164157861, 0.5351260295828333, 0.5388975773820421, 0.5424813079364508, 0.5469225767166531, 0.5535222600223694, 0.5576394765392572, 0.5624581127480462, 0.5677827202261522, 0.5733441159547834, 0.577405778330231, 0.5835264643911361, 0.5879528916021917, 0.5921011655540092, 0.5970137274503966, 0.6004820149949744, 0.6085335905360632, 0.6131665238971421, 0.6189645000794555, 0.6232418245437551, 0.6296284532647645, 0.634432086011095, 0.6392137815186159, 0.6455981988229365, 0.6483574045367367, 0.6561000754507866, 0.6609346955379711, 0.6639911448823013, 0.6681190509764934, 0.6736128845357938, 0.6781822731882857, 0.6838299803927471, 0.6884517559000132, 0.6920008932038437, 0.6965755135311602, 0.7022759199107641, 0.7076920186856124, 0.7123088474673167, 0.7167944716166748, 0.7218143008344509, 0.7285521684644096, 0.7337492661854823, 0.7380735359843765, 0.7432602166515774, 0.7485824825363268, 0.7550445037423519, 0.7611229664551492, 0.7657312665585546, 0.7726267272346203, 0.7770452510866339, 0.7816019979100978, 0.7852156613057333, 0.788435273512637, 0.7930615324063663, 0.7970950372622836, 0.8024299673883746, 0.8076925557406269, 0.8142293989394542, 0.8221002590016375, 0.8275605319956901, 0.8315657935884815, 0.8363802753078692, 0.8406872309170176, 0.8452115618039149, 0.8514798426228833, 0.8559441487625381, 0.8603809145239849, 0.8658605476304737, 0.8726969952734426, 0.8782335551798056, 0.88215988565883, 0.8864893528305531, 0.8913259695077381, 0.8972164185611133, 0.9023012303271336, 0.9079267770607661, 0.9117165022157022, 0.9163589246901154, 0.9206586398061916, 0.92414560413753, 0.9292176627770936, 0.9320397472403474, 0.938764452935898, 0.944932631818352, 0.9497156912701665, 0.9551278831080274, 0.9583573707066702, 0.9647085003114284, 0.9699043190715538, 0.9748532411814809, 0.9809674206730459, 0.9853390291636013, 0.990417669388115, 0.9950268076775537, 0.9997506761285134],
     "data_sha256": "97e2e4e65ea631a270ba65876c54b2d7117d05bd8be316dc7fc9487598ff0cf2",
     "model_name": null,
-    "created": "2026-11-19T01:57:24+00:00",
+    "created": "2026-11-19T06:34:52+00:00",
     "library_version": "0.1.0"
   },
   "content": {
@@ -251,9 +251,9 @@ INSERT INTO "policies" VALUES(1,1,'active','{
       ]
     }
   },
-  "sha256": "1d3eb919d9f12cdffa56063293ca96139b9f7225e9b0161009d11e1071dc3507"
+  "sha256": "d0f88af0be4af9829a5a5c0bca8539e7fea106283835b14affc49d2f78800fae"
 }
-','e408bed2fa896b3b786c7ff8bbd5d9be31db6f311dccf9e38602a3145e8ffb83','uploaded',1700000000000000,1700000000000000,NULL,NULL,NULL,0);
+','7966a1c7fbe1dffb600e2e7e5e1ee764ff8ba3d730f87ae9596449c6dd6b1adc','uploaded',1700000000000000,1700000000000000,NULL,NULL,NULL,0);
 CREATE TABLE projects (
 	id INTEGER NOT NULL, 
 	name TEXT NOT NULL, 
@@ -290,7 +290,7 @@ CREATE TABLE readings (
 	CONSTRAINT uq_readings_lease UNIQUE (lease)
 );
 INSERT INTO "readings" VALUES(1,1,1,1,'delegated','done',1700086400000000,NULL,1,NULL,1700000000000000,NULL,1700000000000000,1700000000000000,1);
-INSERT INTO "readings" VALUES(2,1,2,2,'quality','leased',1700086400000000,NULL,2,'2-c3ed0ffebdb48a90-0a5b74f1315a805260d817e5541a7981',1700000000000000,1700000900000000,1700000000000000,NULL,NULL);
+INSERT INTO "readings" VALUES(2,1,2,2,'quality','leased',1700086400000000,NULL,2,'2-1c26297c6f9f8a4a-28661b204904e3064349f678bd40e86a',1700000000000000,1700000900000000,1700000000000000,NULL,NULL);
 INSERT INTO "readings" VALUES(3,1,3,3,'delegated','waiting',1700086400000000,NULL,NULL,NULL,NULL,NULL,1700000000000000,NULL,NULL);
 INSERT INTO "readings" VALUES(4,1,4,4,'quality','waiting',1700086400000000,NULL,NULL,NULL,NULL,NULL,1700000000000000,NULL,NULL);
 CREATE TABLE seals (
@@ -303,7 +303,7 @@ CREATE TABLE seals (
 	sealed BIGINT NOT NULL, 
 	CONSTRAINT pk_seals PRIMARY KEY (id)
 );
-INSERT INTO "seals" VALUES(1,1,14,14,'0000000000000000000000000000000000000000000000000000000000000000','245a7b090f0282a3b9394e2f0b222bc642706d2a1f38cbf24b3dfb20c149a630',1700000000000000);
+INSERT INTO "seals" VALUES(1,1,14,14,'0000000000000000000000000000000000000000000000000000000000000000','26d7a7ec2fa3fddc1c76430c004aabbda7dd0a3550dff7ef5d9fe8841871f4ee',1700000000000000);
 CREATE TABLE sessions (
 	id INTEGER NOT NULL, 
 	user_id INTEGER NOT NULL, 
@@ -328,8 +328,7 @@ CREATE TABLE shadows (
 	blind BOOLEAN NOT NULL, 
 	received BIGINT NOT NULL, 
 	CONSTRAINT pk_shadows PRIMARY KEY (id), 
-	CONSTRAINT uq_shadows_case_id_model UNIQUE (case_id, model), 
-	CONSTRAINT fk_shadows_case_id FOREIGN KEY(case_id) REFERENCES cases (id)
+	CONSTRAINT uq_shadows_case_id_model UNIQUE (case_id, model)
 );
 CREATE TABLE skips (
 	id INTEGER NOT NULL, 
@@ -356,8 +355,8 @@ CREATE TABLE tokens (
 	CONSTRAINT fk_tokens_project_id FOREIGN KEY(project_id) REFERENCES projects (id), 
 	CONSTRAINT uq_tokens_digest UNIQUE (digest)
 );
-INSERT INTO "tokens" VALUES(1,1,1,'ann','reader','d1039de67d1de7ffa139de19712682aa87bccc62a5617c622fcaced106f1ede7',1700000000000000,NULL,NULL);
-INSERT INTO "tokens" VALUES(2,2,1,'bob','reader','cad088118d3a2fb703f3395b7dd73164202ec63eceb879f5a23e3a726345e9e1',1700000000000000,NULL,NULL);
+INSERT INTO "tokens" VALUES(1,1,1,'ann','reader','68bec332e2ee5aad7b0fc490bf1087357975cef279cde6b85c90429df8277f83',1700000000000000,NULL,NULL);
+INSERT INTO "tokens" VALUES(2,2,1,'bob','reader','0cc084557d724ba2f2926645d7037eb5aef1c3dbcfe8866bbe9513a88237526a',1700000000000000,NULL,NULL);
 CREATE TABLE users (
 	id INTEGER NOT NULL, 
 	name TEXT NOT NULL, 
@@ -380,37 +379,37 @@ CREATE TABLE webhooks (
 	CONSTRAINT pk_webhooks PRIMARY KEY (id), 
 	CONSTRAINT fk_webhooks_project_id FOREIGN KEY(project_id) REFERENCES projects (id)
 );
+CREATE INDEX ix_shadows_model ON shadows (project_id, model, id);
 CREATE TRIGGER seals_refuse_update BEFORE UPDATE ON seals BEGIN SELECT RAISE(ABORT, 'rows of seals are never changed'); END;
 CREATE TRIGGER seals_refuse_delete BEFORE DELETE ON seals BEGIN SELECT RAISE(ABORT, 'rows of seals are never changed'); END;
 CREATE UNIQUE INDEX uq_memberships_current ON memberships (user_id, project_id, role) WHERE ended IS NULL;
 CREATE INDEX ix_sessions_user_id ON sessions (user_id);
 CREATE UNIQUE INDEX uq_policies_trial ON policies (project_id) WHERE state = 'trial';
 CREATE UNIQUE INDEX uq_policies_active ON policies (project_id) WHERE state = 'active';
-CREATE INDEX ix_events_case ON events (case_id);
 CREATE INDEX ix_events_of_no_case ON events (project_id, kind, id) WHERE case_id IS NULL;
+CREATE INDEX ix_events_case ON events (case_id);
 CREATE TRIGGER events_refuse_update BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'rows of events are never changed'); END;
 CREATE TRIGGER events_refuse_delete BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'rows of events are never changed'); END;
-CREATE INDEX ix_cases_golden ON cases (project_id, id) WHERE truth IS NOT NULL;
-CREATE INDEX ix_cases_policy_received ON cases (policy_id, received);
 CREATE INDEX ix_cases_received ON cases (project_id, received);
 CREATE INDEX ix_cases_audited ON cases (policy_id, id, audit) WHERE audit IS NOT NULL;
-CREATE INDEX ix_shadows_model ON shadows (project_id, model, id);
+CREATE INDEX ix_cases_golden ON cases (project_id, id) WHERE truth IS NOT NULL;
+CREATE INDEX ix_cases_policy_received ON cases (policy_id, received);
 CREATE INDEX ix_decisions_policy_made ON decisions (policy_id, made);
 CREATE TRIGGER decisions_refuse_update BEFORE UPDATE ON decisions BEGIN SELECT RAISE(ABORT, 'rows of decisions are never changed'); END;
 CREATE TRIGGER decisions_refuse_delete BEFORE DELETE ON decisions BEGIN SELECT RAISE(ABORT, 'rows of decisions are never changed'); END;
-CREATE UNIQUE INDEX uq_readings_lease_a_reader ON readings (reader) WHERE state = 'leased';
+CREATE INDEX ix_readings_second ON readings (project_id, id) WHERE why = 'second';
 CREATE INDEX ix_readings_waiting ON readings (project_id, due, id, why, barred) WHERE state = 'waiting';
+CREATE UNIQUE INDEX uq_readings_lease_a_reader ON readings (reader) WHERE state = 'leased';
 CREATE INDEX ix_readings_waiting_since ON readings (project_id, created) WHERE state = 'waiting';
 CREATE INDEX ix_readings_case ON readings (case_id, reader);
 CREATE INDEX ix_readings_leased ON readings (project_id, until) WHERE state = 'leased';
-CREATE INDEX ix_readings_second ON readings (project_id, id) WHERE why = 'second';
 CREATE INDEX ix_outbox_waiting ON outbox (next_try) WHERE state = 'waiting';
 CREATE INDEX ix_outbox_case ON outbox (case_id);
-CREATE INDEX ix_answers_reading_id ON answers (reading_id);
 CREATE INDEX ix_answers_case_id ON answers (case_id);
+CREATE INDEX ix_answers_reader_given ON answers (reader, given);
+CREATE INDEX ix_answers_reading_id ON answers (reading_id);
 CREATE INDEX ix_answers_given ON answers (given);
 CREATE UNIQUE INDEX uq_answers_supersedes ON answers (supersedes) WHERE supersedes IS NOT NULL;
-CREATE INDEX ix_answers_reader_given ON answers (reader, given);
 CREATE TRIGGER answers_refuse_update BEFORE UPDATE ON answers BEGIN SELECT RAISE(ABORT, 'rows of answers are never changed'); END;
 CREATE TRIGGER answers_refuse_delete BEFORE DELETE ON answers BEGIN SELECT RAISE(ABORT, 'rows of answers are never changed'); END;
 CREATE INDEX ix_skips_reading_reader ON skips (reading_id, reader, skipped);

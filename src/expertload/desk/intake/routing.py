@@ -109,10 +109,8 @@ class RoutingPolicy:
         if case.probabilities is not None:
             if known and known != case.probabilities.keys():
                 return "unknown_class"
-            if flaw := flaw_of(case.probabilities):
-                return flaw
-            top = top_class(case.probabilities)
-            return "another_label" if case.label not in (None, top) else ""
+            flaw, top = answer_of(case.probabilities)
+            return flaw or ("another_label" if case.label not in (None, top) else "")
         return "unknown_class" if known and case.label not in known else ""
 
     def _scores(self, cases: list[SentCase]) -> FloatArray:
@@ -140,37 +138,27 @@ class RoutingPolicy:
 
 def unrouted(case: SentCase, cause: str) -> Route:
     """Return the route of a case that no policy decides, with what is known of its prediction."""
-    confidence = case.confidence
-    if confidence is None and case.probabilities:
-        confidence = max(case.probabilities.values())
+    confidence, predicted = case.confidence, case.label
+    if case.probabilities and (confidence is None or predicted is None):
+        _, top = answer_of(case.probabilities)
+        predicted = top if predicted is None else predicted
+        if confidence is None and top is not None:
+            confidence = case.probabilities[top]
     if confidence is not None and not math.isfinite(confidence):
         confidence = None
-    predicted = case.label
-    if predicted is None and case.probabilities:
-        predicted = top_class(case.probabilities)
     return Route(False, predicted, confidence, cause)
 
 
-def flaw_of(probabilities: dict[str, float]) -> str:
-    """Return what is wrong with the probabilities of a case; empty if nothing is."""
-    if _has_nan(probabilities):
-        return "not_a_number"
+def answer_of(probabilities: dict[str, float]) -> tuple[str, str | None]:
+    """Return what is wrong with probabilities, empty if nothing is, and the most probable class."""
     values = probabilities.values()
-    if len(values) < 2 or min(values) < 0 or max(values) > 1 or abs(sum(values) - 1) > 1e-3:
-        return "not_a_probability"
-    return ""
-
-
-def top_class(probabilities: dict[str, float]) -> str | None:
-    """Return the class with the highest probability; None if one is not a number, or of none."""
-    if _has_nan(probabilities):
-        return None
-    return max(probabilities, key=probabilities.__getitem__, default=None)
-
-
-def _has_nan(probabilities: dict[str, float]) -> bool:
-    values = probabilities.values()  # their sum shows nearly always, and fast, that none is NaN
-    return math.isnan(sum(values)) and any(map(math.isnan, values))
+    total = sum(values)  # shows nearly always, and fast, that none is NaN
+    if math.isnan(total) and any(map(math.isnan, values)):
+        return "not_a_number", None
+    top = max(probabilities, key=probabilities.__getitem__, default=None)
+    if top is None or len(values) < 2 or min(values) < 0 or probabilities[top] > 1:
+        return "not_a_probability", top
+    return "not_a_probability" if abs(total - 1) > 1e-3 else "", top
 
 
 @lru_cache(maxsize=32)

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from expertload.desk.intake.case import Shadow
-from expertload.desk.intake.routing import flaw_of, top_class
+from expertload.desk.intake.routing import answer_of
 from expertload.desk.store.database import Transaction
 from expertload.desk.store.tables import shadows
 from expertload.exceptions import DeskRefusedError
@@ -46,7 +46,7 @@ def classes_digest(names: tuple[str, ...]) -> str:
 
 def answer_row(model: str, probabilities: dict[str, float], **more: Any) -> Columns:
     """Return the columns of a model's answer; it has no confidence if it is not valid."""
-    flaw, top = flaw_of(probabilities), top_class(probabilities)
+    flaw, top = answer_of(probabilities)
     return {
         "model": model,
         "classes": classes_digest(tuple(probabilities)),

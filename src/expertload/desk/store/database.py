@@ -310,12 +310,14 @@ class Transaction:
             for values, number in zip(new, self.new_ids(table, len(new)), strict=True):
                 values["id"] = number
         names, recorded = table.columns.keys(), _recorded(table)
-        known = [(event, _with_digests(table, values)) for event, values in rows]
-        written = [tuple(map(values.get, names)) for _, values in known]
-        self._database.insert(self.connection, f"{table.name} ({', '.join(names)})", written)
-        for event, values in known:
-            kept = {name: v for name, v in values.items() if v is not None and name in recorded}
+        written, empty = [], dict.fromkeys(names)
+        for event, values in rows:
+            known = _with_digests(table, values)
+            # In the order of the columns; digests that have no column come last.
+            written.append(tuple((empty | known).values())[: len(names)])
+            kept = {name: v for name, v in known.items() if v is not None and name in recorded}
             event.changes.append((table.name, values["id"], kept))
+        self._database.insert(self.connection, f"{table.name} ({', '.join(names)})", written)
         if "state" in table.c:
             for state, n in Counter(values["state"] for _, values in rows).items():
                 self.count(f"{table.name}.{state}", n)
@@ -398,9 +400,11 @@ def _digests(table: Table) -> dict[str, str]:
 
 def _with_digests(table: Table, values: dict[str, Any]) -> dict[str, Any]:
     """Return the values of a row, with the digests of its large content."""
-    large = _digests(table).items()
-    found = {digest: content_digest(values[name]) for name, digest in large if name in values}
-    return {**values, **found} if found else values
+    known = values
+    for name, digest in _digests(table).items():
+        if name in values:
+            known = known | {digest: content_digest(values[name])}
+    return known
 
 
 def content_digest(content: Any) -> str | None:

@@ -16,7 +16,7 @@ import numpy as np
 from sqlalchemy import select
 
 from expertload.calibrators import TemperatureScaling
-from expertload.desk.intake.routing import flaw_of, read_policy
+from expertload.desk.intake.routing import answer_of, read_policy
 from expertload.desk.intake.shadows import as_sent
 from expertload.desk.queue.claims import classes_of
 from expertload.desk.store.database import AnyRow, Transaction
@@ -93,7 +93,7 @@ def is_doubtful(transaction: Transaction, case: AnyRow, answer: str) -> bool:
     if combiner is None or case.probabilities is None or case.policy_id is None:
         return False
     given = as_sent(case.probabilities)
-    if answer not in combiner.labels_ or {*combiner.labels_} != given.keys() or flaw_of(given):
+    if answer not in combiner.labels_ or {*combiner.labels_} != given.keys() or answer_of(given)[0]:
         return False
     (combined,) = combiner.transform([[given[str(name)] for name in combiner.labels_]], [answer])
     promised = read_policy(find_policy(transaction, case.policy_id).document).point.target_accuracy

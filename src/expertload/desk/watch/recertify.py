@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from expertload.desk.intake.routing import flaw_of, top_class
+from expertload.desk.intake.routing import answer_of
 from expertload.desk.intake.sampling import is_set_apart
 from expertload.desk.intake.shadows import PILOT, classes_digest
 from expertload.desk.store.database import Transaction
@@ -112,9 +112,10 @@ def _own(
     for *row, written in transaction.rows(query, project=transaction.project.id, **values):
         given = orjson.loads(written)
         known = {name: p for name, p in given.items() if p is not None}
-        confidence = max(known.values()) if known and not flaw_of(known) else None
+        flaw, top = answer_of(known)
+        confidence = None if flaw or top is None else known[top]
         # As if it were accepted: then it counts as read if its draw is below the rate.
-        seen = Seen(*(*row, top_class(known), confidence, given))
+        seen = Seen(*(*row, top, confidence, given))
         found.append(seen._replace(accepted=True))
     return found
 
