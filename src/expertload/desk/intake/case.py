@@ -15,6 +15,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -247,14 +248,17 @@ def _probabilities(value: Any) -> dict[str, float] | None:
         raise _refuse(
             f"'probabilities' must be an object from classes to numbers. Got {_short(value)}."
         )
-    return {_text(name, "probabilities"): _probability(p) for name, p in value.items()}
-
-
-def _probability(value: Any) -> float:
-    if type(value) is float:  # nearly always, so it is checked first
+    _check_classes(tuple(value))
+    if {*map(type, value.values())} == {float}:  # nearly always
         return value
-    known = _number(value, "probabilities")
-    return math.nan if known is None else known
+    known = {name: _number(p, "probabilities") for name, p in value.items()}
+    return {name: math.nan if p is None else p for name, p in known.items()}
+
+
+@lru_cache(maxsize=8)  # most cases have the same classes
+def _check_classes(names: tuple[str, ...]) -> None:
+    for name in names:
+        _text(name, "probabilities")
 
 
 def _number(value: Any, field: str) -> float | None:

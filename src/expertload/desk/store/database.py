@@ -309,13 +309,15 @@ class Transaction:
         if new := [values for _, values in rows if "id" not in values]:
             for values, number in zip(new, self.new_ids(table, len(new)), strict=True):
                 values["id"] = number
-        names, recorded = table.columns.keys(), _recorded(table)
-        written, empty = [], dict.fromkeys(names)
+        names, written = table.columns.keys(), []
+        hidden = set(names) - _recorded(table)
         for event, values in rows:
-            known = _with_digests(table, values)
-            # In the order of the columns; digests that have no column come last.
-            written.append(tuple((empty | known).values())[: len(names)])
-            kept = {name: v for name, v in known.items() if v is not None and name in recorded}
+            kept = _with_digests(table, values)
+            written.append(tuple(map(kept.get, names)))
+            for name in hidden:
+                kept.pop(name, None)
+            if None in kept.values():
+                kept = {name: value for name, value in kept.items() if value is not None}
             event.changes.append((table.name, values["id"], kept))
         self._database.insert(self.connection, f"{table.name} ({', '.join(names)})", written)
         if "state" in table.c:
@@ -399,11 +401,11 @@ def _digests(table: Table) -> dict[str, str]:
 
 
 def _with_digests(table: Table, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a row, with the digests of its large content."""
-    known = values
+    """Return a copy of the values of a row, with the digests of its large content."""
+    known = values.copy()
     for name, digest in _digests(table).items():
-        if name in values:
-            known = known | {digest: content_digest(values[name])}
+        if name in known:
+            known[digest] = content_digest(known[name])
     return known
 
 
