@@ -197,7 +197,7 @@ class Routed(NamedTuple):
 
 def route_all(transaction: Transaction, sent: Sequence[SentCase]) -> list[Routed]:
     """Route cases, each by the one policy that decides it now."""
-    routed = [Routed(case, None, unrouted(case, "no_policy")) for case in sent]
+    routed: dict[int, Routed] = {}
     left = list(range(len(sent)))
     for decider in deciders_of(transaction):
         answers = {i: _answer_for(decider, sent[i], transaction.project) for i in left}
@@ -205,7 +205,8 @@ def route_all(transaction: Transaction, sent: Sequence[SentCase]) -> list[Routed
         for i, route in zip(mine, decider.policy.route(list(mine.values())), strict=True):
             routed[i] = Routed(mine[i], decider, route)
         left = [i for i in left if i not in mine]
-    return routed
+    routed |= {i: Routed(sent[i], None, unrouted(sent[i], "no_policy")) for i in left}
+    return [routed[i] for i in range(len(sent))]
 
 
 def _answer_for(decider: Decider, case: SentCase, project: Project) -> SentCase | None:
