@@ -87,11 +87,17 @@ def test_experts_answers_lower_the_load_and_the_promise_is_kept(day):
     assert np.mean([each.right for each in played]) >= 0.95
     switched = ["policy.activated", "policy.activated", "policy.withdrawn", "policy.shared"]
     assert day.switches == switched
+    began, first = (day.desk.database.read(lambda c, q=q: c.execute(q).scalar()) for q in _BEGAN)
+    assert began <= first, "the first policy begins before the cases that it decides"
     assert day.state["monitor"]["state"] != "refuted"
     assert day.state["backlog"]["waiting"] == 0
 
 
 NEWS = ("learnt from", "may take over.* 30%", "may take over.* 100%")
+_BEGAN = (
+    text("SELECT min(activated) FROM policies"),
+    text("SELECT min(received) FROM cases"),
+)
 _SWITCHES = text(
     "SELECT kind FROM events WHERE kind IN ('policy.activated', 'policy.withdrawn', "
     "'policy.shared') ORDER BY id"

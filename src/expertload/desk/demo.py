@@ -43,6 +43,7 @@ from expertload.desk.store.database import HOUR, Transaction
 from expertload.desk.trail.training import export_for_training
 from expertload.desk.watch.challengers import adopt, challengers_of
 from expertload.desk.watch.policies import activate, add_policy, decide_all_waiting
+from expertload.desk.watch.state import state_of
 from expertload.operating_point import CertifiedPoint, certify
 
 CLASSES = tuple("0123456789")
@@ -194,8 +195,15 @@ def _png(image: FloatArray) -> str:
 
 
 def prepare(desk: Desk, digits: Digits) -> tuple[str, list[int]]:
-    """Activate the policy; return the visitor's link, and the numbers of the colleagues."""
+    """Activate the policy; return the visitor's link, and the numbers of the colleagues.
+
+    On a new desk, the policy begins with the day that is played.
+    """
+    real = desk.clock
+    if not desk.read(state_of)["counts"]["received"]:
+        desk.clock = lambda: real() - HOURS * HOUR
     desk.write(activate, desk.write(add_policy, digits.point.to_json()))
+    desk.clock = real
     visitor, *colleagues = [desk.write(_find_or_add, name, roles) for name, roles in PEOPLE]
     return desk.acting(visitor).write(make_link, visitor), colleagues
 

@@ -236,7 +236,8 @@ def decide_waiting(transaction: Transaction) -> int:
         .limit(AT_ONCE)
     )
     place = waiting[-1].case_id if len(waiting) == AT_ONCE else None
-    transaction.update(policies, policy.id, transaction.event("policy.looked"), caught_up=place)
+    event = transaction.event("waiting.decided_anew")
+    transaction.update(policies, policy.id, event, caught_up=place)
     rows, sent = stored_cases(transaction, [reading.case_id for reading in waiting])
     each = zip(waiting, rows, sent, route_all(transaction, sent), strict=True)
     decided = [case for case in each if case[-1].is_decided]
