@@ -18,13 +18,12 @@ import io
 import random
 import tempfile
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import softmax
@@ -60,8 +59,6 @@ DEMO_RULES = Rules(
     classes=CLASSES,
     quality_rate=0.5,
     raised_rate=0.5,
-    second_share=0.1,
-    audit_second_share=1.0,
     certify_share=0.2,
     lease_seconds=300,
     undo_seconds=20,
@@ -79,6 +76,10 @@ SENT_AT_ONCE = 60  # live cases, so that there is something to see
 SECONDS_A_READING = 4.0  # of a colleague
 
 
+# Returns the probabilities of images whose pixels go from 0 to 16.
+Network: TypeAlias = Callable[[FloatArray], FloatArray]
+
+
 @dataclass(frozen=True)
 class Digits:
     """A trained network, its certified policy, and images it has never seen.
@@ -92,12 +93,10 @@ class Digits:
     labels: IntArray
     challenger: Network | None = None
 
-    def cases(
-        self, *, run: str, first: int = 0, drift_after: int | None = None, seed: int = 1
-    ) -> Iterator[Any]:
+    def cases(self, *, run: str, first: int = 0, drift_after: int | None = None) -> Iterator[Any]:
         """Yield (case, label) without end; after `drift_after` cases, the images are mirrored."""
-        rng = np.random.default_rng((seed, first))
-        for number in range(10**9):
+        rng = np.random.default_rng((1, first))
+        for number in count():
             which = first + number
             again = which >= len(self.images)
             if again:  # never one that the second network may have learnt from
@@ -120,17 +119,17 @@ class Digits:
             yield case, CLASSES[self.labels[which]]
 
 
-def train(*, seed: int = 0) -> Digits:
+def train() -> Digits:
     """Train a network on a few spoiled digits and certify a policy on others; takes a second."""
     with np.load(io.BytesIO(files("expertload.desk").joinpath("digits.npz").read_bytes())) as file:
         images, labels = file["images"].astype(np.float64), file["labels"].astype(np.int64)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     parts = np.split(rng.permutation(len(images)), [N_TRAIN, N_TRAIN + N_CERTIFY])
     training, certifying, unseen = parts
-    network = Network.trained(spoil(images[training], rng), labels[training])
+    network = trained(spoil(images[training], rng), labels[training])
     point = certify(
         np.array(CLASSES)[labels[certifying]],
-        network.predict_proba(spoil(images[certifying], rng)),
+        network(spoil(images[certifying], rng)),
         target_accuracy=TARGET_ACCURACY,
         labels=list(CLASSES),
         model_name=FIRST,
@@ -138,37 +137,21 @@ def train(*, seed: int = 0) -> Digits:
     return Digits(network, point, images[unseen], labels[unseen])
 
 
-@dataclass(frozen=True)
-class Network:
-    """A network whose hidden layer is random, so that it needs no training loop.
+def trained(images: FloatArray, labels: IntArray) -> Network:
+    """Return a network whose hidden layer is random, so that it needs no training loop.
 
     Its last layer is a ridge regression on the labels (Rahimi and Recht, "Weighted sums of random
     kitchen sinks", 2008).
     """
+    hidden = np.random.default_rng(0).normal(0, 1 / 8, (images.shape[1] + 1, N_HIDDEN))
 
-    hidden: FloatArray
-    last: FloatArray
+    def activations(images: FloatArray) -> FloatArray:
+        pixels = np.column_stack([images / BRIGHTEST, np.ones(len(images))])
+        return np.maximum(pixels @ hidden, 0)
 
-    @classmethod
-    def trained(cls, images: FloatArray, labels: IntArray, *, seed: int = 0) -> Network:
-        """Draw the hidden layer, and solve for the last one."""
-        rng = np.random.default_rng(seed)
-        hidden = rng.normal(0, 1 / 8, (images.shape[1] + 1, N_HIDDEN))
-        seen = _activations(images, hidden)
-        wanted = np.eye(len(CLASSES))[labels]
-        return cls(
-            hidden, np.linalg.solve(seen.T @ seen + RIDGE * np.eye(N_HIDDEN), seen.T @ wanted)
-        )
-
-    def predict_proba(self, images: FloatArray) -> FloatArray:
-        """Return the probabilities of images whose pixels go from 0 to 16."""
-        scores = _activations(images, self.hidden) @ self.last
-        return np.asarray(softmax(SHARPNESS * scores, axis=1))
-
-
-def _activations(images: FloatArray, hidden: FloatArray) -> FloatArray:
-    pixels = np.column_stack([images / BRIGHTEST, np.ones(len(images))])
-    return np.maximum(pixels @ hidden, 0)
+    seen, wanted = activations(images), np.eye(len(CLASSES))[labels]
+    last = np.linalg.solve(seen.T @ seen + RIDGE * np.eye(N_HIDDEN), seen.T @ wanted)
+    return lambda images: softmax(SHARPNESS * (activations(images) @ last), axis=1)
 
 
 def spoil(images: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -179,7 +162,7 @@ def spoil(images: FloatArray, rng: np.random.Generator) -> FloatArray:
 
 
 def _answer(network: Network, image: FloatArray) -> dict[str, float]:
-    return dict(zip(CLASSES, network.predict_proba(image)[0].tolist(), strict=True))
+    return dict(zip(CLASSES, network(image)[0].tolist(), strict=True))
 
 
 def _png(image: FloatArray) -> str:
@@ -239,69 +222,62 @@ class Round(NamedTuple):
 
 def play(desk: Desk, digits: Digits, colleagues: list[int]) -> Iterator[Round]:
     """Play the day on a new desk, round by round."""
-    day = _Day(desk, digits, colleagues)
-    real, desk.clock = desk.clock, day.clock
+    real, steps, labels = desk.clock, list(STEPS), dict[str, str]()
     try:
         for first in range(0, N_CASES, AT_ONCE):
-            yield day.play(first)
+            sent = list(islice(digits.cases(run=f"day-{first:04d}", first=first), AT_ONCE))
+            labels |= {case["key"]: label for case, label in sent}
+            desk.clock = _earlier(real, first)
+            outcomes = desk.write(receive, [read_case(case) for case, _ in sent])
+            desk.clock = _earlier(real, first + AT_ONCE)
+            while any(desk.write(_read_some, user, labels) for user in colleagues):
+                pass
+            right = [
+                outcome.label == labels[outcome.key]
+                for outcome in outcomes
+                if isinstance(outcome, Outcome) and outcome.status == "decided"
+            ]
+            news = ""
+            if first + AT_ONCE == LEARN_AFTER:
+                digits, news = _learn(desk, digits)
+            elif digits.challenger is not None and steps:
+                news = _take_over(desk, steps)
+            load = 1 - len(right) / AT_ONCE
+            yield Round(load, sum(right) / max(len(right), 1), news, digits)
     finally:
         desk.clock = real
 
 
-class _Day:
-    def __init__(self, desk: Desk, digits: Digits, readers: list[int]) -> None:
-        self.desk, self.digits, self.readers = desk, digits, readers
-        self.behind = HOURS * HOUR
-        self.labels: dict[str, str] = {}
-        self.steps = list(STEPS)
+def _earlier(clock: Callable[[], int], n_sent: int) -> Callable[[], int]:
+    """Return a clock that shows the time of the day at which so many cases had been sent."""
+    behind = HOURS * HOUR * (N_CASES - n_sent) // N_CASES
+    return lambda: clock() - behind
 
-    def clock(self) -> int:
-        return time.time_ns() // 1_000 - self.behind
 
-    def play(self, first: int) -> Round:
-        cases = self.digits.cases(run=f"day-{first:04d}", first=first)
-        sent = list(islice(cases, AT_ONCE))
-        self.labels |= {case["key"]: label for case, label in sent}
-        outcomes = self.desk.write(receive, [read_case(case) for case, _ in sent])
-        self.behind -= HOURS * HOUR * AT_ONCE // N_CASES
-        while any(self.desk.write(_read_some, user, self.labels) for user in self.readers):
-            pass
-        right = [
-            each.label == self.labels[each.key]
-            for each in outcomes
-            if isinstance(each, Outcome) and each.status == "decided"
-        ]
-        news = self._manage(first + AT_ONCE)
-        load = 1 - len(right) / AT_ONCE
-        return Round(load, sum(right) / max(len(right), 1), news, self.digits)
+def _take_over(desk: Desk, steps: list[float]) -> str:
+    """Let the second network decide more of the cases if that is safe."""
+    for challenger in desk.read(challengers_of):
+        if challenger.share or challenger.may_switch:
+            share = steps.pop(0)
+            desk.write(adopt, SECOND, share)
+            decide_all_waiting(desk)
+            return f"{challenger.summary()} It decides {share:.0%} of cases from now on."
+    return ""
 
-    def _manage(self, n_sent: int) -> str:
-        """Train the second network; let it take over in steps when that is safe."""
-        if n_sent == LEARN_AFTER:
-            return self._learn()
-        if self.digits.challenger is None or not self.steps:
-            return ""
-        for challenger in self.desk.read(challengers_of):
-            if challenger.share or challenger.may_switch:
-                share = self.steps.pop(0)
-                self.desk.write(adopt, SECOND, share)
-                decide_all_waiting(self.desk)
-                return f"{challenger.summary()} It decides {share:.0%} of cases from now on."
-        return ""
 
-    def _learn(self) -> str:
-        """Train on what experts have answered, as anybody would: from an exported folder."""
-        with tempfile.TemporaryDirectory() as folder:
-            export_for_training(self.desk, Path(folder, "answers"))
-            table = Path(folder, "answers", "metadata.csv").read_text(encoding="utf-8")
-        rows = list(csv.DictReader(io.StringIO(table)))
-        # A key ends with the first place of its round, and the number of the case in it.
-        places = [sum(map(int, row["key"].split("-")[-2:])) for row in rows]
-        rng = np.random.default_rng(0)
-        images = np.concatenate([spoil(self.digits.images[places], rng) for _ in range(2)])
-        labels = np.tile([int(row["label"]) for row in rows], 2)
-        self.digits = replace(self.digits, challenger=Network.trained(images, labels))
-        return f"A second network has learnt from {len(rows)} answers and answers in shadow."
+def _learn(desk: Desk, digits: Digits) -> tuple[Digits, str]:
+    """Train on what experts have answered, as anybody would: from an exported folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        export_for_training(desk, Path(folder, "answers"))
+        table = Path(folder, "answers", "metadata.csv").read_text(encoding="utf-8")
+    rows = list(csv.DictReader(io.StringIO(table)))
+    # A key ends with the first place of its round, and the number of the case in it.
+    places = [sum(map(int, row["key"].split("-")[-2:])) for row in rows]
+    rng = np.random.default_rng(0)
+    images = np.concatenate([spoil(digits.images[places], rng) for _ in range(2)])
+    labels = np.tile([int(row["label"]) for row in rows], 2)
+    news = f"A second network has learnt from {len(rows)} answers and answers in shadow."
+    return replace(digits, challenger=trained(images, labels)), news
 
 
 def _read_some(transaction: Transaction, user: int, labels: dict[str, str]) -> int:
