@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -137,7 +136,7 @@ def _taken(buffer: io.BytesIO) -> bytes:
 
 def _columns(desk: Desk, which: Which, *, is_csv: bool) -> Iterator[dict[str, Any]]:
     """Yield columns of many rows at a time; if there are no rows, yield empty columns once."""
-    made = _without_formulas if is_csv else dict
+    made = without_formulas if is_csv else dict
     classes = () if which == "readings" else desk.read(classes_of)
     columns, query = READINGS, _READINGS
     if which != "readings":
@@ -179,13 +178,7 @@ def _arrays(
     return arrays
 
 
-def no_formula(value: Any) -> Any:
-    """Return a value that no spreadsheet runs: an apostrophe precedes a formula."""
-    is_formula = isinstance(value, str) and re.match(FORMULA, value)
-    return f"'{value}" if is_formula and not re.match(NUMBER, value) else value
-
-
-def _without_formulas(columns: dict[str, Any]) -> dict[str, Any]:
+def without_formulas(columns: dict[str, Any]) -> dict[str, Any]:
     """Return columns in which spreadsheets run no cell: an apostrophe precedes formulas."""
     safe = dict(columns)
     for name, values in columns.items():

@@ -16,7 +16,6 @@ stays erased.
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
 import json
 import os
@@ -39,7 +38,7 @@ from expertload.desk.queue.claims import classes_of
 from expertload.desk.queue.managing import ERASED
 from expertload.desk.store.database import AnyRow, Project, Transaction
 from expertload.desk.store.tables import LIVE, events
-from expertload.desk.trail.export import no_formula
+from expertload.desk.trail.export import without_formulas
 from expertload.exceptions import DeskRefusedError
 from expertload.io.annotations import Answered, write_annotations
 from expertload.io.write import open_writer
@@ -128,7 +127,7 @@ class _TrainingSet:
         self.classes: Counter[str] = Counter()
         self.left_out = {"set_apart": 0, "erased": 0}
         self.known = known
-        self.images: list[tuple[Any, ...]] = []
+        self.images: list[dict[str, Any]] = []
         self.rows: list[dict[str, Any]] = []
 
     def add(self, row: AnyRow) -> None:
@@ -142,12 +141,12 @@ class _TrainingSet:
         # Whoever was not drawn was labelled because somebody asked for it.
         labelled = row.labelled if row.draw <= row.labelled else 1.0
         probability = training_probability(self.project, row, labelled=labelled)
-        own = (row.key, row.label, 1 / probability, row.cluster)
+        own = dict(zip(COLUMNS, (row.key, row.label, 1 / probability, row.cluster), strict=True))
         self.classes[row.label] += 1
         if row.kind == "image":
-            self.images.append((self._write_image(row), *map(no_formula, own)))
+            self.images.append({"file_name": self._write_image(row), **own})
         else:
-            self.rows.append(dict(zip(COLUMNS, own, strict=True)) | dict(features(row)))
+            self.rows.append(own | dict(features(row)))
 
     def _write_image(self, row: AnyRow) -> str:
         name = f"{_folder_name(row.label)}/{row.id:08d}.{row.media_type.partition('/')[2]}"
@@ -169,8 +168,9 @@ class _TrainingSet:
         if self.images:
             for name in names:  # also of classes that nobody has seen yet: a model has all of them
                 Path(self.folder, _folder_name(name)).mkdir(exist_ok=True)
-            with Path(self.folder, IMAGES).open("w", newline="", encoding="utf-8") as stream:
-                csv.writer(stream).writerows([("file_name", *COLUMNS), *self.images])
+            columns = _as_columns(self.images)
+            with open_writer(self.folder / IMAGES) as write:
+                write({**without_formulas(columns), "file_name": columns["file_name"]})
         if self.rows:
             with open_writer(self.folder / TABLE) as write:
                 write(_as_columns(self.rows))
@@ -231,16 +231,14 @@ def features(row: AnyRow) -> Iterator[tuple[str, Any]]:
 
 def _as_columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return columns of one type each; text if values have several."""
-    columns = {name: pa.array([row[name] for row in rows]) for name in COLUMNS[:-1]}
-    columns["patient"] = pa.array([row["patient"] for row in rows], "string")
+    columns = {}
     for name in dict.fromkeys(name for row in rows for name in row):
-        if name not in columns:
-            values = [row.get(name) for row in rows]
-            try:
-                columns[name] = pa.array(values)
-            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-                texts = [None if value is None else str(value) for value in values]
-                columns[name] = pa.array(texts, "string")
+        values = [row.get(name) for row in rows]
+        try:
+            columns[name] = pa.array(values, "string" if name == "patient" else None)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            texts = [None if value is None else str(value) for value in values]
+            columns[name] = pa.array(texts, "string")
     return columns
 
 
