@@ -169,7 +169,7 @@ def check_golden(desk, tables) -> None:
     assert not [d for d in tables["decisions"] if d.case_id in golden]
     assert not [c for c in golden.values() if c.audit is not None or c.policy_id is not None]
     keys = {case.key for case in golden.values()}
-    assert not keys & set(desk.read(blind_labels).keys)
+    assert not keys & {case.key for case in desk.read(blind_labels).cases}
     for which in ("all", "labelled", "audited"):
         lines = b"".join(export_bytes(desk, "jsonl", which=which)).splitlines()
         exported = {json.loads(line)["key"] for line in lines}

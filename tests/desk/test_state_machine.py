@@ -204,7 +204,7 @@ class Day(RuleBasedStateMachine):
 
     def _export(self) -> None:
         """Export for training: what trained never certifies, and the reverse."""
-        self.certified |= {*self.desk.read(blind_labels).clusters}
+        self.certified |= {case.unit for case in self.desk.read(blind_labels).cases}
         with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
             try:
                 export_for_training(self.desk, Path(folder, "set"))

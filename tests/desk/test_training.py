@@ -96,11 +96,11 @@ def test_no_case_both_trains_and_certifies_and_none_is_lost(world, tmp_path):
     labelled = {k for k, r in rows.items() if r.audit in ("right", "wrong") or r.state == "closed"}
     apart = {key for key, row in rows.items() if is_apart(world, row)}
     assert set(trained.key) == labelled - apart
-    assert set(certifying.keys) == apart == labelled & apart
+    assert {case.key for case in certifying.cases} == apart == labelled & apart
     assert 0.3 < len(apart) / sum(row.draw < row.rate for row in rows.values()) < 0.7
     assert trained.label.tolist() == [truth(key) for key in trained.key]
     assert trained.text.tolist() == [f"text of {key}" for key in trained.key]
-    assert (certifying.n_labels, certifying.n_open) == (len(apart), 0)
+    assert (len(certifying.cases), certifying.n_open) == (len(apart), 0)
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ def test_a_patient_is_on_one_side_with_all_cases(world, tmp_path):
     stream(world, 120, clusters=30)
     trained = exported(world, tmp_path)
     of = {row.key: row.cluster for row in world.rows(select(cases))}
-    certify = {of[key] for key in world.desk.read(blind_labels).keys}
+    certify = {of[case.key] for case in world.desk.read(blind_labels).cases}
     assert certify
     assert not trained.empty
     assert not certify & set(trained.patient)
@@ -138,9 +138,9 @@ def test_whatever_the_order_of_calls_nothing_leaks(world, tmp_path, order):
                 trained |= set(found.key)
                 patients[0].update(found.patient.dropna())
             elif step == "certify":
-                sample = world.desk.read(blind_labels)
-                certified |= set(sample.keys)
-                patients[1].update(c for c in sample.clusters if c.startswith("c:"))
+                sample = world.desk.read(blind_labels).cases
+                certified |= {case.key for case in sample}
+                patients[1].update(case.unit for case in sample if case.cluster is not None)
             elif step == "raise the rate":
                 world.desk.write(edit_rules, {"quality_rate": 0.3 + 0.2 * (turn + 1)})
             elif step == "erase":

@@ -166,10 +166,10 @@ def test_the_sample_is_fair_whatever_the_policy_delegated(world):
     sample = world.desk.read(blind_labels)
     rows = world.rows(select(cases).order_by(cases.c.id))
     assert sample.rate == 0.4
-    assert sample.keys == [row.key for row in rows if row.draw < 0.4]
-    assert sample.labels == [truth[key] for key in sample.keys]
+    assert [case.key for case in sample.cases] == [row.key for row in rows if row.draw < 0.4]
+    assert all(case.label == truth[case.key] for case in sample.cases)
     confident = np.mean([row.confidence > 0.8 for row in rows])
-    chosen = np.mean([max(p.values()) > 0.8 for p in sample.probabilities])
+    chosen = np.mean([max(case.probabilities.values()) > 0.8 for case in sample.cases])
     assert abs(confident - chosen) < 0.15, "not only what was hard"
 
 
@@ -179,10 +179,10 @@ def test_cases_that_raised_the_alarm_certify_nothing(world):
     world.activate()
     world.send(*(sent(f"bad-{i}") for i in range(30)))
     read_all(world, lambda key: "dog")
-    assert world.desk.read(blind_labels).keys == []
+    assert world.desk.read(blind_labels).cases == []
     truth = stream(world, 60, np.random.default_rng(2))
     read_all(world, truth.__getitem__)
-    assert set(world.desk.read(blind_labels).keys) == truth.keys()
+    assert {case.key for case in world.desk.read(blind_labels).cases} == truth.keys()
 
 
 @pytest.mark.slow
@@ -194,7 +194,8 @@ def test_cases_of_a_cluster_are_certified_together(world):
     world.send(*pilot, *batch, sent("alone"))
     read_all(world, lambda key: "cat")
     sample = world.desk.read(blind_labels)
-    assert (sample.rate, len(sample.keys), len(set(sample.clusters))) == (1.0, 121, 41)
+    units = {case.unit for case in sample.cases}
+    assert (sample.rate, len(sample.cases), len(units)) == (1.0, 121, 41)
     number = world.desk.write(recertify, target_accuracy=0.8)
     (policy,) = world.rows(select(policies))
     point = from_json(policy.document)
@@ -240,7 +241,7 @@ def test_the_alarm_of_a_replaced_policy_is_recorded(world):
     assert alarmed[second] is None
     states = {row.id: row.state for row in world.rows(select(policies))}
     assert states == {first: "withdrawn", second: "active"}
-    assert world.desk.read(blind_labels).keys == [], "its cases certify nothing"
+    assert world.desk.read(blind_labels).cases == [], "its cases certify nothing"
 
 
 def test_a_voided_dispute_stays_in_the_sample_and_counts_as_wrong(world):
@@ -253,7 +254,8 @@ def test_a_voided_dispute_stays_in_the_sample_and_counts_as_wrong(world):
     for key in ("disputed", "mistake"):
         world.desk.write(void_case, key, reason="inconvenient")
     sample = world.desk.read(blind_labels)
-    assert (sample.keys, sample.labels, sample.n_open) == (["disputed"], [""], 0)
+    (case,) = sample.cases
+    assert (case.key, case.label, sample.n_open) == ("disputed", "", 0)
 
 
 @pytest.mark.slow
@@ -415,4 +417,4 @@ def test_a_case_without_any_number_is_no_blind_label(world):
     nothing = {"cat": math.nan, "dog": math.nan}
     world.send({"key": "broken", "probabilities": nothing}, sent("sound"))
     read_all(world, lambda key: "cat")
-    assert "sound" in world.desk.read(blind_labels).keys
+    assert "sound" in [case.key for case in world.desk.read(blind_labels).cases]

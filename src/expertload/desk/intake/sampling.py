@@ -11,7 +11,7 @@ known (`cluster`) is on one side with all cases.
 from __future__ import annotations
 
 import hmac
-from typing import Any, NamedTuple
+from typing import Any
 
 from expertload.desk.store.database import AnyRow, Project
 from expertload.monitoring.planning import DOUBTFUL_SHARE
@@ -24,15 +24,8 @@ def draw(secret: bytes, purpose: str, project: str, key: str) -> float:
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53  # as many bits as a float can hold
 
 
-class AuditRates(NamedTuple):
-    """The probability to be audited, of confident and of doubtful decisions."""
-
-    least: float
-    doubtful: float
-
-
-def audit_rates(rate: float, ratio: float) -> AuditRates:
-    """Return the two rates whose mean over all automatic decisions is `rate`.
+def audit_rates(rate: float, ratio: float) -> tuple[float, float]:
+    """Return the rates of confident and of doubtful decisions, whose mean over all is `rate`.
 
     Parameters
     ----------
@@ -49,8 +42,8 @@ def audit_rates(rate: float, ratio: float) -> AuditRates:
     """
     least = rate / (1 + DOUBTFUL_SHARE * (ratio - 1))
     if ratio * least <= 1:
-        return AuditRates(least, ratio * least)
-    return AuditRates((rate - DOUBTFUL_SHARE) / (1 - DOUBTFUL_SHARE), 1.0)
+        return least, ratio * least
+    return (rate - DOUBTFUL_SHARE) / (1 - DOUBTFUL_SHARE), 1.0
 
 
 def is_set_apart(project: Project, case: Any) -> bool:

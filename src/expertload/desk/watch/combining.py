@@ -38,11 +38,10 @@ def start_combining(transaction: Transaction) -> None:
         for row in known_readings(transaction)
         if row.truth in place and row.label in place
     ]
-    sample = blind_labels(transaction)
     usable = [
-        (place[label], [proba[name] for name in classes])
-        for label, proba in zip(sample.labels, sample.probabilities, strict=True)
-        if label in place and proba.keys() == place.keys() and None not in proba.values()
+        (place[case.label], [case.probabilities[name] for name in classes])
+        for case in blind_labels(transaction).cases
+        if case.label in place and {*case.classes} == case.probabilities.keys() == place.keys()
     ]
     for n, what in ((len(known), "readings whose truth is known"), (len(usable), "blind labels")):
         if n < FEWEST_ANSWERS:

@@ -13,7 +13,6 @@ certify (`is_set_apart`), because the others may have taught the model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -128,29 +127,17 @@ class BlindLabels(NamedTuple):
 
     Attributes
     ----------
-    keys, labels : list of str
-        The cases, and the experts' final answers.
-    probabilities : list of dict
-        The model's probability for each class, by the name of the class.
-    clusters : list of str
-        The cluster of each case; a case without one is its own.
+    cases : list of Seen
+        The cases, with the experts' final answers.
     rate : float
         The probability of being labelled, the same for every case.
     n_open : int
         Cases of the sample that still wait for a reading.
     """
 
-    keys: list[str]
-    labels: list[str]
-    probabilities: list[Mapping[str, float | None]]
-    clusters: list[str]
+    cases: list[Seen]
     rate: float
     n_open: int
-
-    @property
-    def n_labels(self) -> int:
-        """The number of labelled cases."""
-        return len(self.keys)
 
 
 # A monitor that raised the alarm has selected its cases by their labels.
@@ -165,13 +152,6 @@ def blind_labels(transaction: Transaction) -> BlindLabels:
     """Return the labels of cases that were read whatever the policy decided, and never train."""
     ((rate,),) = transaction.rows(_RATE, project=transaction.project.id, since=0)
     drawn = _own(transaction, f"{_NO_ALARM} AND c.draw < :rate", since=0, rate=rate or 0.0)
-    apart = [each for each in drawn if is_set_apart(transaction.project, each)]
-    settled = [each for each in apart if each.label is not None]
-    return BlindLabels(
-        keys=[each.key for each in settled],
-        labels=[str(each.label) for each in settled],
-        probabilities=[each.probabilities for each in settled],
-        clusters=[each.unit for each in settled],
-        rate=rate or 0.0,
-        n_open=len(apart) - len(settled),
-    )
+    apart = [case for case in drawn if is_set_apart(transaction.project, case)]
+    labelled = [case for case in apart if case.label is not None]
+    return BlindLabels(labelled, rate or 0.0, n_open=len(apart) - len(labelled))
