@@ -39,7 +39,7 @@ from expertload.desk.store.tables import (
     seals,
     users,
 )
-from expertload.desk.trail.chain import SEALED, Verdict, read_changes, seal_events, verify
+from expertload.desk.trail.chain import SEALED, read_changes, seal_events, verify
 from expertload.desk.watch.policies import all_policies
 from expertload.desk.watch.readers import readers_of
 from expertload.desk.watch.state import state_of
@@ -178,12 +178,12 @@ def write_dossier(desk: Desk, folder: str | os.PathLike[str]) -> Path:
     """Write the oversight file into a new folder, completely or not at all; return its page."""
     with new_folder(folder) as draft:
         seal_events(desk)
-        content, records, documents = desk.read(_gather)
+        content = desk.read(_gather)
         page = environment().get_template("dossier.html.j2").render(content)
         Path(draft, "index.html").write_text(page, encoding="utf-8")
-        for name, document in documents.items():
-            Path(draft, name).write_text(document, encoding="utf-8")
-        _write_lines(draft / "events.jsonl", (record.event for record in records))
+        for row in (policy["row"] for policy in content["policies"]):
+            Path(draft, f"policy-{row.id}.json").write_text(row.document, encoding="utf-8")
+        _write_lines(draft / "events.jsonl", (record.event for record in content["records"]))
         _write_lines(draft / "seals.jsonl", content["blocks"])
         figures = {name: content[name] for name in ("state", "readers")}
         Path(draft, "figures.json").write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
@@ -195,19 +195,18 @@ def _write_lines(path: Path, rows: Iterable[AnyRow]) -> None:
     path.write_bytes(b"".join(orjson.dumps(row._asdict(), option=names) + b"\n" for row in rows))
 
 
-def _gather(transaction: Transaction) -> tuple[dict[str, Any], list[Record], dict[str, str]]:
-    """Return what the page says, the events that record it, and the policies' documents."""
+def _gather(transaction: Transaction) -> dict[str, Any]:
+    """Return what the page says, and the events that record it."""
     blocks = transaction.all(select(seals).order_by(seals.c.id))
     records = _records(transaction, blocks)
     sources: dict[tuple[str, int], list[int]] = defaultdict(list)
     for record in records:
         for table, row, _ in read_changes(record.event.changes) or ():
             sources[table, row].append(record.event.id)
-    verdict: Verdict = verify(transaction)
     rows = all_policies(transaction)
     watching = select(monitors).where(transaction.in_project(monitors)).order_by(monitors.c.id)
     watched = {row.policy_id: row for row in transaction.all(watching)}
-    content = {
+    return {
         "version": expertload.__version__,
         "now": transaction.now,
         "project": transaction.project,
@@ -222,10 +221,9 @@ def _gather(transaction: Transaction) -> tuple[dict[str, Any], list[Record], dic
         ),
         "rules_events": sources["projects", transaction.project.id],
         "records": records,
-        "verdict": verdict,
+        "verdict": verify(transaction),
         "blocks": blocks,
     }
-    return content, records, {f"policy-{row.id}.json": row.document for row in rows}
 
 
 def _records(transaction: Transaction, blocks: list[AnyRow]) -> list[Record]:
