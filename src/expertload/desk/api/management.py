@@ -27,7 +27,7 @@ from expertload.desk.api.claims import CorrectionBody
 from expertload.desk.intake.golden import add_golden, read_golden
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.queue import managing
-from expertload.desk.store.database import AnyRow, Transaction
+from expertload.desk.store.database import AnyRow
 from expertload.desk.trail.export import Format, export_bytes
 from expertload.desk.trail.webhooks import add_webhook, end_webhook, send_again
 from expertload.desk.watch import challengers, policies, readers
@@ -306,12 +306,8 @@ async def replay_hook(number: Number, body: ReplayBody, request: Request) -> dic
 @router.get("/healthz", summary="Whether the desk can work")
 async def health(request: Request) -> dict[str, str]:
     """Answer after the database has answered."""
-    await desk_of(request).aread(_ping)
+    await desk_of(request).aread(lambda transaction: transaction.value(select(1)))
     return {"status": "ok"}
-
-
-def _ping(transaction: Transaction) -> None:
-    transaction.connection.execute(select(1))
 
 
 @onlooker.get("/state", summary="Counts, load, backlog and the promise")

@@ -121,8 +121,7 @@ class Challenger(NamedTuple):
 def challengers_of(transaction: Transaction) -> list[Challenger]:
     """Return every model in shadow, and those that decide since they were one."""
     names = transaction.rows(_MODELS, project=transaction.project.id)
-    found = [_challenger(transaction, model) for (model,) in names]
-    return [each for each in found if each is not None]
+    return [it for (model,) in names if (it := _challenger(transaction, model)) is not None]
 
 
 def find_challenger(transaction: Transaction, model: str) -> Challenger:
@@ -161,25 +160,23 @@ def _challenger(transaction: Transaction, model: str) -> Challenger | None:
     found["since"] = last_alarm(transaction)
     (after, case, _) = pilot[-1]
     rows = [Seen(*row) for row in transaction.rows(_ANSWERED, **found, after=after)]
-    missing = []
+    missing = set()
     if policy is None or policy is not active:  # otherwise, it answers these itself
         # Without an answer they make no bet; they come last, and count for the load only.
         later = transaction.rows(_MISSING, **found, after=case)
-        missing = [Seen(*row)._replace(least=0.0) for row in later]
-    now = _accepted_now(transaction, [*rows, *missing], active)
-    rows, missing = (_untaught(transaction, now, each) for each in (rows, missing))
-    count_cases(monitor, [*rows, *missing], [now[row.id] for row in (*rows, *missing)])
-    return Challenger(model, n_answers, len(missing), last, monitor, policy)
-
-
-def _untaught(transaction: Transaction, now: dict[int, bool], rows: list[Seen]) -> list[Seen]:
-    """Return the cases that today's policy can judge, and that cannot have taught the model.
-
-    An earlier case of a patient who is not set apart may have taught it. A case without a patient
-    cannot have: the model answered before an expert did.
-    """
-    known = [row for row in rows if row.id in now]
-    return [row for row in known if row.cluster is None or is_set_apart(transaction.project, row)]
+        rows += [Seen(*row)._replace(least=0.0) for row in later]
+        missing = {number for number, *_ in later}
+    now = _accepted_now(transaction, rows, active)
+    # An earlier case of a patient who is not set apart may have taught the model. A case without a
+    # patient cannot have: the model answered before an expert did.
+    judged = [
+        row
+        for row in rows
+        if row.id in now and (row.cluster is None or is_set_apart(transaction.project, row))
+    ]
+    count_cases(monitor, judged, [now[row.id] for row in judged])
+    n_missing = sum(row.id in missing for row in judged)
+    return Challenger(model, n_answers, n_missing, last, monitor, policy)
 
 
 def _promise(transaction: Transaction) -> tuple[float, float]:
