@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Depends, Form, Request, Response
-from sqlalchemy import BigInteger, func, not_, or_, select
+from sqlalchemy import BigInteger, Select, func, not_, or_, select
 
 import expertload
 from expertload._files import new_folder
@@ -108,17 +107,7 @@ def events_before(
     """Return the events of a page, and one more if there are more; `blind` without open cases."""
     if CONTROL.search(case):  # no key has these, and PostgreSQL refuses to search for some of them
         return []
-    query = (
-        select(events, users.c.name, cases.c.key)
-        .select_from(
-            events.outerjoin(users, users.c.id == events.c.actor).outerjoin(
-                cases, cases.c.id == events.c.case_id
-            )
-        )
-        .where(transaction.in_project(events), events.c.id < before)
-        .order_by(events.c.id.desc())
-        .limit(EVENTS_PER_PAGE + 1)
-    )
+    query = _newest_first(transaction).where(events.c.id < before).limit(EVENTS_PER_PAGE + 1)
     if blind:  # they name the model's answer, and those of others
         unread = cases.c.state.in_(("waiting", "disputed", "golden"))
         is_open = or_(unread, func.coalesce(cases.c.audit, "") == "open")
@@ -129,6 +118,17 @@ def events_before(
     elif about:
         query = query.where(events.c.case_id.is_(None), events.c.kind.in_(ABOUT[about]))
     return [_shown(row) for row in transaction.connection.execute(query)]
+
+
+def _newest_first(transaction: Transaction) -> Select[Any]:
+    """Return the query for events as they are sealed, with who acted and the key of the case."""
+    actors = events.outerjoin(users, users.c.id == events.c.actor)
+    return (
+        select(*SEALED, users.c.name, cases.c.key)
+        .select_from(actors.outerjoin(cases, cases.c.id == events.c.case_id))
+        .where(transaction.in_project(events))
+        .order_by(events.c.id.desc())
+    )
 
 
 def _shown(row: Any) -> dict[str, Any]:
@@ -165,15 +165,6 @@ NOT_SHOWN = ("session.", "link.", "user.password_set", "case.golden")
 MOST_OF_CASES = 50
 
 
-class Record(NamedTuple):
-    """An event, and the block that seals it."""
-
-    event: AnyRow
-    actor: str
-    block: int | None
-    key: str | None  # of its case
-
-
 def write_dossier(desk: Desk, folder: str | os.PathLike[str]) -> Path:
     """Write the oversight file into a new folder, completely or not at all; return its page."""
     with new_folder(folder) as draft:
@@ -183,26 +174,28 @@ def write_dossier(desk: Desk, folder: str | os.PathLike[str]) -> Path:
         Path(draft, "index.html").write_text(page, encoding="utf-8")
         for row in (policy["row"] for policy in content["policies"]):
             Path(draft, f"policy-{row.id}.json").write_text(row.document, encoding="utf-8")
-        _write_lines(draft / "events.jsonl", (record.event for record in content["records"]))
-        _write_lines(draft / "seals.jsonl", content["blocks"])
+        for name, columns, rows in (
+            ("events.jsonl", SEALED, content["records"]),
+            ("seals.jsonl", seals.c, content["blocks"]),
+        ):
+            names = [str(column.name) for column in columns]
+            lines = (orjson.dumps(dict(zip(names, row, strict=False))) + b"\n" for row in rows)
+            Path(draft, name).write_bytes(b"".join(lines))
         figures = {name: content[name] for name in ("state", "readers")}
         Path(draft, "figures.json").write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
     return Path(folder, "index.html")
 
 
-def _write_lines(path: Path, rows: Iterable[AnyRow]) -> None:
-    names = orjson.OPT_NON_STR_KEYS  # SQLAlchemy's names of columns are a kind of text
-    path.write_bytes(b"".join(orjson.dumps(row._asdict(), option=names) + b"\n" for row in rows))
-
-
 def _gather(transaction: Transaction) -> dict[str, Any]:
     """Return what the page says, and the events that record it."""
     blocks = transaction.all(select(seals).order_by(seals.c.id))
-    records = _records(transaction, blocks)
+    ends = [block.last_event for block in blocks]
+    numbers = [*(block.id for block in blocks), None]  # events after the last block have none
+    records = _records(transaction)
     sources: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for record in records:
-        for table, row, _ in read_changes(record.event.changes) or ():
-            sources[table, row].append(record.event.id)
+    for event in records:
+        for table, row, _ in read_changes(event.changes) or ():
+            sources[table, row].append(event.id)
     rows = all_policies(transaction)
     watching = select(monitors).where(transaction.in_project(monitors)).order_by(monitors.c.id)
     watched = {row.policy_id: row for row in transaction.all(watching)}
@@ -223,13 +216,14 @@ def _gather(transaction: Transaction) -> dict[str, Any]:
         "records": records,
         "verdict": verify(transaction),
         "blocks": blocks,
+        "block_of": {event.id: numbers[bisect_left(ends, event.id)] for event in records},
     }
 
 
-def _records(transaction: Transaction, blocks: list[AnyRow]) -> list[Record]:
+def _records(transaction: Transaction) -> list[AnyRow]:
     """Return the events about the whole desk, and the latest of those about single cases."""
     of_cases = or_(*(events.c.kind.startswith(kind) for kind in OF_CASES))
-    mine = select(*SEALED).where(transaction.in_project(events)).order_by(events.c.id.desc())
+    mine = _newest_first(transaction)
     general = transaction.all(mine.where(events.c.case_id.is_(None)))
     chosen = transaction.all(
         mine.where(events.c.case_id.is_not(None), of_cases).limit(MOST_OF_CASES)
@@ -238,23 +232,7 @@ def _records(transaction: Transaction, blocks: list[AnyRow]) -> list[Record]:
     for event in general:  # the newest first
         if not event.kind.startswith(NOT_SHOWN):
             latest.setdefault(_subject(event), event)
-    chosen += latest.values()
-    names = {row.id: row.name for row in transaction.all(select(users.c.id, users.c.name))}
-    of_them = cases.c.id.in_({event.case_id for event in chosen} - {None})
-    keys = {
-        row.id: row.key for row in transaction.all(select(cases.c.id, cases.c.key).where(of_them))
-    }
-    ends = [block.last_event for block in blocks]
-    numbers = [*(block.id for block in blocks), None]  # events after the last block have none
-    return [
-        Record(
-            event,
-            names.get(event.actor, "the desk"),
-            numbers[bisect_left(ends, event.id)],
-            keys.get(event.case_id),
-        )
-        for event in sorted(chosen, key=lambda event: int(event.id))
-    ]
+    return sorted([*chosen, *latest.values()], key=lambda event: int(event.id))
 
 
 def _subject(event: AnyRow) -> Any:
