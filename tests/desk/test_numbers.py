@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import func, select
 
 from expertload.desk.pages import overview as page
-from expertload.desk.pages.overview import Before, course_of, hourly_bars, overview
+from expertload.desk.pages.overview import course_of, hourly_bars, overview
 from expertload.desk.store.tables import cases, monitors, policies, projects, readings
 from expertload.desk.watch.state import edit_rules, state_of
 from expertload.exceptions import DeskRefusedError
@@ -157,8 +157,9 @@ def test_the_picture_and_the_monitor_count_the_same_audits_of_a_cluster(served, 
 
 def test_weights_that_differ_by_rounding_are_drawn():
     wrong, ones = np.array([0.0, 0.0, 1.0]), np.ones(3)
-    nearly = Before(2, -7.1e-15, 0, -7.1e-15)
-    assert course_of(wrong, 0 * wrong, ones, 0.9, 0.95, before=nearly) is not None
+    # The two before them were not wrong and count nothing, but for rounding.
+    nearly = {"audited": 5, "open": 0, "counted": 3 - 7.1e-15, "counted_errors": 1 - 7.1e-15}
+    assert course_of(wrong, 0 * wrong, ones, nearly, 0.9, 0.95) is not None
 
 
 def _end(course, name: str) -> float:
@@ -174,10 +175,11 @@ def test_a_picture_goes_on_from_what_came_before():
     rng = np.random.default_rng(0)
     wrong = (rng.random(300) < 0.05).astype(float)
     is_open = np.where(wrong, 0.0, (rng.random(300) < 0.1).astype(float))
-    before = Before(100, int(wrong[:100].sum()), int(is_open[:100].sum()), 100)
+    n_open = is_open.sum()
+    sums = {"audited": 300, "open": n_open, "counted": 300 - n_open, "counted_errors": wrong.sum()}
     ones = np.ones(len(wrong))
-    whole = course_of(wrong, is_open, ones, 0.9, 0.95)
-    part = course_of(wrong[100:], is_open[100:], ones[100:], 0.9, 0.95, before=before)
+    whole = course_of(wrong, is_open, ones, sums, 0.9, 0.95)
+    part = course_of(wrong[100:], is_open[100:], ones[100:], sums, 0.9, 0.95)
     for name in ("estimate", "bound"):
         assert _end(part, name) == pytest.approx(_end(whole, name), abs=2e-3), name
 

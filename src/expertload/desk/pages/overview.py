@@ -5,10 +5,10 @@ Charts are computed as numbers that the template writes as SVG, as in the report
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sqlalchemy import select
@@ -118,15 +118,6 @@ def _whole_ticks(
     return [Tick(float(place(v)), number(v)) for v in values]
 
 
-class Before(NamedTuple):
-    """The audits before those that a picture shows; all but their number are weighted."""
-
-    n: int = 0
-    wrong: float = 0
-    unanswered: float = 0
-    weight: float = 0  # of all
-
-
 def _course(
     transaction: Transaction, monitor: dict[str, Any], target: float, n_newer: int
 ) -> dict[str, Any] | None:
@@ -144,51 +135,45 @@ def _course(
     audits = np.array([row.audit for row in rows], dtype=object)
     weight = np.array([weight_of(row) for row in rows])
     wrong, is_open = (audits == "wrong").astype(float), (audits == "open").astype(float)
-    unanswered = monitor["open"] - float(is_open.sum())
-    answered = monitor["counted"] - float((1 - is_open) @ weight)
-    before = Before(
-        monitor["audited"] - len(audits),
-        monitor["counted_errors"] - float(wrong @ weight),
-        unanswered,
-        answered + unanswered,
-    )
     level = 1 - transaction.project.rules.alarm_level
-    return course_of(wrong, is_open, weight, target, level, before=before)
+    return course_of(wrong, is_open, weight, monitor, target, level)
 
 
 def course_of(
     wrong: FloatArray,
     is_open: FloatArray,
     weight: FloatArray,
+    monitor: Mapping[str, float],
     target: float,
     level: float,
-    *,
-    before: Before = Before(),  # noqa: B008 - it cannot be changed
 ) -> dict[str, Any] | None:
-    """Draw audits in the order in which their cases were decided.
+    """Draw the latest audits of a monitor in the order in which their cases were decided.
 
     Parameters
     ----------
     wrong, is_open, weight : array
         For each audit, 1 if the decision was wrong, 1 if nobody has answered yet, and how much it
         counts.
+    monitor : mapping
+        What all audits come to: "audited", "open", "counted", "counted_errors". Those before the
+        ones to draw are counted and not drawn.
     target : float
         The promised accuracy.
     level : float
         The confidence level of the bound. It is valid however often one looks, and open audits
         count as wrong for it.
-    before : Before
-        Earlier audits, which are counted but not drawn.
     """
     n = len(wrong)
     if n < 2:
         return None
     at = np.unique(np.linspace(1, n, min(n, MOST_POINTS)).astype(int))
-    errors = before.wrong + np.cumsum(wrong * weight)[at - 1]
-    opened = before.unanswered + np.cumsum(is_open * weight)[at - 1]
-    total = before.weight + np.cumsum(weight)[at - 1]
-    points = (before.n + at).astype(float)
-    estimate = 1 - np.maximum(errors, 0) / np.maximum(total - opened, 1e-9)
+    known = (1 - is_open) * weight
+    errors = monitor["counted_errors"] - wrong @ weight + np.cumsum(wrong * weight)[at - 1]
+    answered = monitor["counted"] - known.sum() + np.cumsum(known)[at - 1]
+    opened = monitor["open"] - is_open.sum() + np.cumsum(is_open * weight)[at - 1]
+    total = answered + opened
+    points = (monitor["audited"] - n + at).astype(float)
+    estimate = 1 - np.maximum(errors, 0) / np.maximum(answered, 1e-9)
     # Sums of weights that differ by rounding must not leave the range from none to all.
     not_right = np.clip(errors + opened, 0, total)
     bound = np.asarray(accuracy_lower_bound(not_right, total, confidence_level=level))
