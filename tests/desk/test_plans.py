@@ -24,6 +24,7 @@ from tests.desk.world import Clock, World, sent
 
 PAGES = [
     ("ida", "reader", "/review"),
+    ("ida", "reader", "/review/answers"),
     ("max", "manager", "/manage"),
     ("eve", "auditor", "/audit"),
     ("eve", "auditor", "/audit?about=policies"),

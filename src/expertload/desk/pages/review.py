@@ -23,7 +23,7 @@ from expertload.desk.queue import claims
 from expertload.desk.queue.answers import answer, correct_own, own_answers, undo
 from expertload.desk.queue.claims import Claim, Held
 from expertload.desk.store.database import SECOND, AnyRow, Transaction
-from expertload.desk.store.tables import answers, bodies, cases, readings
+from expertload.desk.store.tables import bodies, cases
 from expertload.exceptions import DeskRefusedError
 
 router = APIRouter(prefix="/review", route_class=PageRoute)
@@ -94,22 +94,12 @@ def _upcoming(transaction: Transaction, reader: Principal) -> int | None:
 def _can_undo(transaction: Transaction, reader: int) -> dict[str, Any] | None:
     """Return the reader's last answer while it can be taken back."""
     undo_seconds = transaction.project.rules.undo_seconds
-    row = transaction.first(
-        select(answers.c.submission, answers.c.label, answers.c.given)
-        .select_from(answers.join(readings, readings.c.id == answers.c.reading_id))
-        .where(
-            answers.c.reader == reader,
-            answers.c.given >= transaction.now - undo_seconds * SECOND,
-            readings.c.answer_id == answers.c.id,
-            readings.c.state == "done",
-        )
-        .order_by(answers.c.id.desc())
-        .limit(1)
-    )
-    if row is None or not transaction.is_within(undo_seconds, row.given):
+    given = own_answers(transaction, reader, since=transaction.now - undo_seconds * SECOND)
+    if not given or not transaction.is_within(undo_seconds, given[0].given):
         return None
-    left = undo_seconds - (transaction.now - row.given) / SECOND
-    return {"submission": row.submission, "label": row.label, "left": max(1, int(left))}
+    last = given[0]
+    left = undo_seconds - (transaction.now - last.given) / SECOND
+    return {"submission": last.submission, "label": last.label, "left": max(1, int(left))}
 
 
 def content_of(held: Claim) -> Any:
