@@ -91,9 +91,7 @@ class Desk:
             "created": self.clock(),
         }
         connection.execute(insert(projects).values(**row))
-        transaction = self._transaction(connection)
-        transaction.event("project.made").note(projects, transaction.project.id, row)
-        transaction.finish()
+        self._run(connection, lambda t: t.event("project.made").note(projects, t.project.id, row))
 
     # ------------------------------------------------------------------ running
 
@@ -111,25 +109,22 @@ class Desk:
 
     def read(self, work: Work[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run work that only reads."""
-        return self.database.read(lambda c: work(self._transaction(c), *args, **kwargs))
+        return self.database.read(lambda c: self._run(c, work, *args, **kwargs))
 
     async def aread(self, work: Work[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run work that only reads, from asynchronous code."""
-        future = self.database.submit_read(lambda c: work(self._transaction(c), *args, **kwargs))
+        future = self.database.submit_read(lambda c: self._run(c, work, *args, **kwargs))
         return await asyncio.wrap_future(future)
 
     def _run(
         self, connection: Connection, work: Work[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        transaction = self._transaction(connection)
+        transaction = Transaction(
+            self.database, connection, project=self.project, now=self.clock(), actor=self._actor
+        )
         result = work(transaction, *args, **kwargs)
         transaction.finish()
         return result
-
-    def _transaction(self, connection: Connection) -> Transaction:
-        return Transaction(
-            self.database, connection, project=self.project, now=self.clock(), actor=self._actor
-        )
 
     def close(self) -> None:
         """Finish pending writes and close the database."""
