@@ -18,7 +18,7 @@ import sys
 import threading
 import warnings
 from queue import LifoQueue
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeAlias, cast
 
 MOST_PIXELS = 40_000_000
 LONGEST_SIDE = 16_384
@@ -32,6 +32,7 @@ ALWAYS_ALLOWED = 2_000_000  # bytes
 SECONDS = 5.0
 PROCESSES = 2
 MOST_MEMORY = 2_000_000_000
+Process: TypeAlias = "subprocess.Popen[bytes]"
 
 
 class Refused(Exception):  # noqa: N818 - not an error: an answer
@@ -40,16 +41,18 @@ class Refused(Exception):  # noqa: N818 - not an error: an answer
 
 def redrawn(data: bytes) -> tuple[str, bytes]:
     """Return the media type and the bytes of an image, drawn again by another process."""
-    drawer = _DRAWERS.get()
+    process = _PROCESSES.get()
     try:
-        verdict, first, content = drawer.draw(data)
+        if process is None or process.poll() is not None:
+            process = _started()
+        verdict, first, content = _drawn_by(process, data)
     except EOFError:
-        drawer.end()
+        _end(process)  # the next image starts another
         raise Refused(
             f"The image could not be read within {SECONDS:g} seconds, or its decoder crashed."
         ) from None
     finally:
-        _DRAWERS.put(drawer)
+        _PROCESSES.put(process)
     if verdict != b"+":
         raise Refused(first.decode())
     if len(content) > max(ALWAYS_ALLOWED, MOST_GROWTH * len(data)):
@@ -59,49 +62,41 @@ def redrawn(data: bytes) -> tuple[str, bytes]:
     return first.decode(), content
 
 
-class _Drawer:
-    """A process that draws images; it is started when it is needed."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def draw(self, data: bytes) -> tuple[bytes, bytes, bytes]:
-        """Return the answer of the process; raise EOFError if it took too long or crashed."""
-        process = self._running()
-        timer = threading.Timer(SECONDS, process.kill)
-        timer.start()
-        try:
-            _send(cast("BinaryIO", process.stdin), data)
-            verdict, first, content = (_receive(cast("BinaryIO", process.stdout)) for _ in "123")
-        except OSError:  # it ended before it had read everything
-            raise EOFError from None
-        finally:
-            timer.cancel()
-        return verdict, first, content
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is None or self._process.poll() is not None:
-            command = [sys.executable, "-P", __file__]  # -P: no modules from this folder
-            pipe = subprocess.PIPE
-            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe)
-        return self._process
-
-    def end(self) -> None:
-        """Kill the process; the next image starts another."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
+def _started() -> Process:
+    command = [sys.executable, "-P", __file__]  # -P: no modules from this folder
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
-_DRAWERS: LifoQueue[_Drawer] = LifoQueue()  # the one used last is running
+def _drawn_by(process: Process, data: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return the answer of a process; raise EOFError if it took too long or crashed."""
+    timer = threading.Timer(SECONDS, process.kill)
+    timer.start()
+    try:
+        _send(cast("BinaryIO", process.stdin), data)
+        verdict, first, content = (_receive(cast("BinaryIO", process.stdout)) for _ in "123")
+    except OSError:  # it ended before it had read everything
+        raise EOFError from None
+    finally:
+        timer.cancel()
+    return verdict, first, content
+
+
+# None is started when it is needed; the one used last is running.
+_PROCESSES: LifoQueue[Process | None] = LifoQueue()
 for _ in range(PROCESSES):
-    _DRAWERS.put(_Drawer())
+    _PROCESSES.put(None)
 
 
 @atexit.register
 def _end_all() -> None:
-    while not _DRAWERS.empty():
-        _DRAWERS.get().end()
+    while not _PROCESSES.empty():
+        _end(_PROCESSES.get())
+
+
+def _end(process: Process | None) -> None:
+    if process is not None:
+        process.kill()
+        process.communicate()
 
 
 # ------------------------------------------------------------------ in the other process
