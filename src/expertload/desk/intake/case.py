@@ -283,8 +283,7 @@ def _due(value: Any) -> int | None:
                 raise ValueError(value)
             seconds = when.astimezone(UTC).timestamp()
         else:
-            number = _number(value, "due")
-            seconds = math.nan if number is None else number
+            seconds = _number(value, "due") or 0.0
         if not 0 <= seconds <= LATEST_DUE:
             raise ValueError(value)
     except (ValueError, OverflowError):
@@ -322,7 +321,10 @@ def read_body(value: Any) -> Body:
     reader = _READERS.get(kind) if isinstance(kind, str) else None
     if reader is None:
         raise _refuse_body(f"A body's 'kind' must be one of {', '.join(_READERS)}.")
-    return reader(content)
+    body = reader(content)
+    if kind != "image" and len(body.content) > MOST_TEXT:
+        raise _refuse_body(f"A body must have at most {MOST_TEXT} bytes. Got {len(body.content)}.")
+    return body
 
 
 def _image(content: Any) -> Body:
@@ -347,8 +349,6 @@ def _text_body(content: Any) -> Body:
         data = content.encode()
     except UnicodeEncodeError:
         raise _refuse_body("A text's 'content' must be valid Unicode.") from None
-    if len(data) > MOST_TEXT:
-        raise _refuse_body(f"A text must have at most {MOST_TEXT} bytes. Got {len(data)}.")
     return Body("text", "text/plain; charset=utf-8", data)
 
 
@@ -376,8 +376,6 @@ def _json(content: Any, kind: str = "json") -> Body:
         raise _refuse_body(
             "A body must be plain JSON, without NaN or invalid characters."
         ) from None
-    if len(data) > MOST_TEXT:
-        raise _refuse_body(f"A body must have at most {MOST_TEXT} bytes. Got {len(data)}.")
     return Body(kind, "application/json", data)
 
 
