@@ -63,7 +63,7 @@ class Claim:
 # A second reading is not for the last person who could settle a dispute about the case, if somebody
 # else may read it: then nobody could settle it.
 _CANDIDATE = f"""
-    SELECT r.id FROM readings AS r
+    SELECT r.id, r.case_id FROM readings AS r
     WHERE r.project_id = :project AND r.state = 'waiting'
       AND (r.barred IS NULL OR r.barred <> :reader)
       AND (r.why <> 'arbiter' OR :arbiter)
@@ -82,14 +82,8 @@ _CANDIDATE = f"""
         LIMIT 1 OFFSET 0)
     ORDER BY r.due, r.id LIMIT 1
 """
-_TAKE = {
-    dialect: (
-        "UPDATE readings SET state = 'leased', reader = :reader, leased = :now, until = :until "
-        f"WHERE id = ({_CANDIDATE} {locking}) AND state = 'waiting' RETURNING id, case_id"
-    )
-    for dialect, locking in (("sqlite", ""), ("postgresql", "FOR UPDATE OF r SKIP LOCKED"))
-}
-_SET_LEASE = "UPDATE readings SET lease = :token WHERE id = :number RETURNING id"
+# SQLite has one writer, and PostgreSQL gives to each of several another reading.
+_LOCKED = {"sqlite": _CANDIDATE, "postgresql": f"{_CANDIDATE} FOR UPDATE OF r SKIP LOCKED"}
 _EXPIRE = (
     "UPDATE readings SET state = 'waiting', reader = NULL, lease = NULL, leased = NULL, "
     "until = NULL WHERE project_id = :project AND state = 'leased' "
@@ -152,11 +146,8 @@ FREE: dict[str, Any] = {"state": "waiting", "reader": None, "leased": None, "unt
 
 def upcoming(transaction: Transaction, reader: int, *, arbiter: bool = False) -> int | None:
     """Return the id of the case that the next claim would probably return, without taking it."""
-    rows = transaction.rows(
-        f"SELECT case_id FROM readings WHERE id = ({_CANDIDATE})",
-        **_for_reader(transaction, reader, arbiter),
-    )
-    return rows[0][0] if rows else None
+    rows = transaction.rows(_CANDIDATE, **_for_reader(transaction, reader, arbiter))
+    return rows[0][1] if rows else None
 
 
 def _for_reader(transaction: Transaction, reader: int, arbiter: bool) -> dict[str, Any]:
@@ -188,20 +179,15 @@ def held_by(transaction: Transaction, reader: int) -> Held | None:
 
 
 def _take(transaction: Transaction, reader: int, arbiter: bool) -> Held | None:
-    until = lease_end(transaction)
-    taken = transaction.rows(
-        _TAKE[transaction.connection.dialect.name],
-        **_for_reader(transaction, reader, arbiter),
-        until=until,
-    )
-    if not taken:
+    query = _LOCKED[transaction.connection.dialect.name]
+    rows = transaction.rows(query, **_for_reader(transaction, reader, arbiter))
+    if not rows:
         return None
-    ((number, case),) = taken
-    lease = new_lease(transaction.project, number, reader)
-    transaction.rows(_SET_LEASE, number=number, token=lease)
+    ((number, case),) = rows
+    lease, until = new_lease(transaction.project, number, reader), lease_end(transaction)
     event = transaction.event("reading.leased", case_id=case)
-    values = {"state": "leased", "reader": reader, "leased": transaction.now, "until": until}
-    event.note(readings, number, values)
+    held = {"reader": reader, "lease": lease, "leased": transaction.now, "until": until}
+    transaction.update(readings, number, event, state="leased", **held)
     transaction.moved(readings, "waiting", "leased")
     return Held(case, lease, until)
 
