@@ -17,7 +17,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Select, func, select
 
@@ -165,16 +165,10 @@ def reading_of(transaction: Transaction, number: int) -> AnyRow:
 # ------------------------------------------------------------------ what follows from an answer
 
 
-class Settled(NamedTuple):
-    """The final label: nobody needs to read the case again."""
-
-    label: str
-
-
 def next_reading(
     opinions: Sequence[str], *, wanted: int, arbitrated: bool, beside: Sequence[str] = ()
-) -> Settled | str:
-    """Return the final label, or who must read next: "second" or "arbiter".
+) -> str | None:
+    """Return who must read next, "second" or "arbiter"; None if the last opinion is the label.
 
     Parameters
     ----------
@@ -188,12 +182,10 @@ def next_reading(
         Opinions of models that decide nothing: a difference from them is a dispute too.
     """
     if arbitrated:
-        return Settled(opinions[-1])
+        return None
     if len({*opinions, *beside}) > 1:
         return "arbiter"
-    if len(opinions) < wanted:
-        return "second"
-    return Settled(opinions[0])
+    return "second" if len(opinions) < wanted else None
 
 
 def _settle(transaction: Transaction, reading: AnyRow) -> None:
@@ -207,15 +199,15 @@ def _settle(transaction: Transaction, reading: AnyRow) -> None:
 
 def follow(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
     """Do what the answers of a round say; `reading` is its last one."""
-    step = next_step(transaction, case, reading)
-    if isinstance(step, Settled):
-        _close(transaction, case, step.label, reading)
-        _audit(transaction, case, reading, step.label)
+    who, label = next_step(transaction, case, reading)
+    if who is None:
+        _close(transaction, case, label, reading)
+        _audit(transaction, case, reading, label)
         return
     event = transaction.event("reading.wanted", case_id=case.id)
-    wanted = Wanted(case.id, case.due, event, step)
+    wanted = Wanted(case.id, case.due, event, who)
     open_readings(transaction, [wanted], barred=reading.reader, root=reading.root)
-    if step == "arbiter" and case.state == "waiting":
+    if who == "arbiter" and case.state == "waiting":
         transaction.move(cases, case, "disputed", event)
 
 
@@ -232,8 +224,8 @@ def locked_case(transaction: Transaction, number: int) -> AnyRow:
     return transaction.connection.execute(query).one()
 
 
-def next_step(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settled | str:
-    """Return the final label, or who must read next, after the last reading of a round."""
+def next_step(transaction: Transaction, case: AnyRow, reading: AnyRow) -> tuple[str | None, str]:
+    """Return who must read after the last reading of a round, or None; and the last label."""
     given = transaction.values(_done(select(answers.c.label), reading))
     # If a decision of the model is being checked, the model is one of those who must agree.
     model = [case.predicted] if case.accepted else []
@@ -241,14 +233,16 @@ def next_step(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settle
     is_audit = case.audit is not None and case.twice is not None
     share = case.twice if is_audit else project.rules.second_share
     second = draw(project.secret, "second", project.name, case.key) < share
-    step = next_reading(
+    who = next_reading(
         [*model, *given],
         wanted=len(model) + 1 + second,
         arbitrated=reading.why == "arbiter",
         beside=opinions_of(transaction, case.id),
     )
-    alone = isinstance(step, Settled) and reading.why == "delegated" and not model
-    return "doubt" if alone and is_doubtful(transaction, case, given[0]) else step
+    alone = who is None and reading.why == "delegated" and not model
+    if alone and is_doubtful(transaction, case, given[0]):
+        who = "doubt"
+    return who, given[-1]
 
 
 def _done(wanted: Select[Any], reading: AnyRow) -> Select[Any]:
@@ -481,6 +475,7 @@ def _settle_again(transaction: Transaction, case: AnyRow, reading: AnyRow) -> No
     for row in later:
         if row.state == "waiting":
             transaction.move(readings, row, "void", event, finished=transaction.now)
-    if not isinstance(next_step(transaction, case, last), Settled):
+    who, _ = next_step(transaction, case, last)
+    if who is not None:
         take_decision_back(transaction, case, last)
     follow(transaction, locked_case(transaction, case.id), last)
