@@ -17,7 +17,12 @@ from tests.lab.synthetic_runs import PLAIN_ROW, make_config, write_run
 from expertload.calibrators import TemperatureScaling
 from expertload.exceptions import ParameterError
 from expertload.lab.results.compare import compare_runs
-from expertload.lab.results.measures import find_measure, find_published, find_published_outliers
+from expertload.lab.results.measures import (
+    cases_of,
+    find_measure,
+    find_published,
+    find_published_outliers,
+)
 from expertload.lab.results.rows import (
     choose_candidates,
     collect,
@@ -369,6 +374,6 @@ def test_numbers_as_published_are_the_authors_definitions(tmp_path):
     for name in ("accuracy", "ece", "brier"):
         assert found["test", name] == ours["test", name]
     grid = TemperatureScaling(objective="ece").fit(*run.validation)
-    expected = find_measure("ece").metric(labels, grid.transform(run.test[0]))
+    expected = find_measure("ece").of(cases_of(labels, grid.transform(run.test[0])))
     assert found["test_calibrated", "ece"] == pytest.approx(expected)
     assert found["training", "seconds"] == ours["training", "seconds"]

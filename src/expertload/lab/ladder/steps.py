@@ -23,9 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from expertload._typing import FloatArray, IntArray
-from expertload.curve import aucoc_score
 from expertload.lab.results.ensembles import ViewedRun, predict_splits, with_views
-from expertload.lab.results.measures import of_places
+from expertload.lab.results.measures import cases_of
 from expertload.lab.runs.finished import (
     FinishedRun,
     check_same_cases,
@@ -42,7 +41,6 @@ STEPS = {  # in order, with their titles
     "networks": "+ mean of the networks",
     "aucoc": "+ AUCOC",
 }
-AUCOC = of_places(aucoc_score)
 ALWAYS = ("plain", "networks")  # taken regardless of validation data
 SPLITS = ("validation", "test")
 NOTE = "choice.json"  # written last: if it exists, the stored predictions are complete
@@ -276,7 +274,7 @@ class Climb:
 
     def _score(self, models: Sequence[Answers]) -> float:
         """Return the mean AUCOC of models on validation data."""
-        return fmean(AUCOC(self.validation_labels, one.validation) for one in models)
+        return fmean(cases_of(self.validation_labels, one.validation).aucoc() for one in models)
 
 
 def climb(

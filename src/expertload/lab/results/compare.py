@@ -156,8 +156,7 @@ def compare_runs(
     sides = read_runs(first), read_runs(second)
     check_same_cases([*sides[0], *sides[1]])
     labels = sides[0][0].test[1]
-    proba = [np.mean([run.test_proba for run in side], axis=0) for side in sides]
-    cases = [cases_of(labels, each) for each in proba]
+    cases = [cases_of(labels, np.mean([r.test_proba for r in side], axis=0)) for side in sides]
     is_aucoc = chosen.name == "aucoc"
     return RunComparison(
         number=number,
@@ -165,10 +164,10 @@ def compare_runs(
         n_runs=(len(sides[0]), len(sides[1])),
         n_cases=len(labels),
         confidence_level=level,
-        values=(chosen.of(labels, proba[0]), chosen.of(labels, proba[1])),
+        values=(chosen.of(cases[0]), chosen.of(cases[1])),
         permutation=permutation_test(
             *cases,
-            metric=aucoc_score if is_aucoc else lambda given: chosen.of(*given.predictions[:2]),
+            metric=aucoc_score if is_aucoc else chosen.of,
             n_rounds=n_rounds,
             random_state=random_state,
             exchange="ranks" if is_aucoc else "predictions",
@@ -196,7 +195,8 @@ def _by_seed(
     seeds = tuple(sorted(first))
     labels = sides[0][0].test[1]
     differences = tuple(
-        number.of(labels, first[seed].test_proba) - number.of(labels, second[seed].test_proba)
+        number.of(cases_of(labels, first[seed].test_proba))
+        - number.of(cases_of(labels, second[seed].test_proba))
         for seed in seeds
     )
     return SeedComparison(

@@ -18,7 +18,7 @@ from expertload._typing import FloatArray, IntArray
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.data import Dataset, Split
 from expertload.lab.results.evaluate import evaluate_logits, evaluate_runs, targets_of
-from expertload.lab.results.measures import find_measure
+from expertload.lab.results.measures import cases_of, find_measure
 from expertload.lab.results.rows import ResultRow, choose_candidates, grouped, rows_of_single_runs
 from expertload.lab.runs.finished import (
     FinishedRun,
@@ -257,8 +257,8 @@ def _choose(
     sign = 1 if measure.higher_is_better else -1
     scores = {}
     for name in dict.fromkeys(["none", *names]):
-        found = _logits(ViewEnsemble(network, name), data.validation, data)
-        scores[name] = measure.of(data.validation.labels, probabilities_of(found))
+        logits = _logits(ViewEnsemble(network, name), data.validation, data)
+        scores[name] = measure.of(cases_of(data.validation.labels, probabilities_of(logits)))
     best = max(names, key=lambda name: sign * scores[name])  # the first of equals is the cheapest
     return ViewChoice(views=best, scores=scores, passes=ViewEnsemble(network, best).passes)
 

@@ -226,10 +226,11 @@ def evaluate_probabilities(
     >>> print(f"{numbers['accuracy']:.2f} {numbers['load@95']:.2f}")
     0.67 0.67
     """
-    interval = aucoc_interval(cases_of(labels, proba))
+    cases = cases_of(labels, proba)
+    interval = aucoc_interval(cases)
     names = (*MEASURE_NAMES, *(load_name(target) for target in target_accuracies))
     return {
-        **{name: find(name).of(labels, proba) for name in names},
+        **{name: find(name).of(cases) for name in names},
         "aucoc_low": interval.low,
         "aucoc_high": interval.high,
     }

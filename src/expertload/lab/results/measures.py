@@ -13,15 +13,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
-from expertload._typing import AnyArray, FloatArray, IntArray
+from expertload._typing import FloatArray, IntArray
 from expertload.cases import Cases
-from expertload.curve import aucoc_score, coc_curve, load_at_accuracy
+from expertload.curve import aucoc_score, load_at_accuracy
 from expertload.exceptions import ParameterError
 from expertload.metrics import (
     brier_loss,
@@ -31,7 +32,7 @@ from expertload.metrics import (
     log_loss,
 )
 
-Metric = Callable[[AnyArray, AnyArray], float]
+Metric = Callable[[Cases], float]
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Measure:
         As in tables.
     higher_is_better : bool
     metric : callable or None
-        From labels and probabilities to the number.
+        From cases to the number.
     decimals : int
         Digits after the point, as printed.
     percent : bool
@@ -60,23 +61,18 @@ class Measure:
     decimals: int = 2
     percent: bool = True
 
-    def of(self, y_true: AnyArray, y_proba: AnyArray) -> float:
-        """Return the number of labels and probabilities."""
+    def of(self, cases: Cases) -> float:
+        """Return the number of some cases."""
         if self.metric is None:
             raise ParameterError(
                 f"Runs have no {self.heading} of their own, which needs outliers. Hint: aucoc, "
                 "accuracy, load@95 and the calibration errors are computed from a run alone."
             )
-        return self.metric(y_true, y_proba)
+        return self.metric(cases)
 
     def show(self, value: float) -> str:
         """Return a value as printed in tables, without the percent sign."""
         return f"{100 * value if self.percent else value:.{self.decimals}f}"
-
-
-def accuracy_score(y_true: IntArray, y_proba: FloatArray) -> float:
-    """Return the share of cases whose true class has the largest probability."""
-    return float((y_proba.argmax(axis=1) == y_true).mean())
 
 
 def cases_of(y_true: IntArray, y_proba: FloatArray) -> Cases:
@@ -84,34 +80,16 @@ def cases_of(y_true: IntArray, y_proba: FloatArray) -> Cases:
     return Cases.from_predictions(y_true, y_proba, labels=np.arange(y_proba.shape[1]))
 
 
-def of_places(metric: Callable[..., float], **options: Any) -> Metric:
-    """Return a metric that reads labels as column numbers, even if a split lacks class 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expertload.curve import aucoc_score
-    >>> from expertload.lab.results.measures import of_places
-    >>> of_places(aucoc_score)(np.array([1, 1]), np.array([[0.1, 0.9], [0.2, 0.8]]))
-    1.0
-    """
-
-    def of_columns(y_true: AnyArray, y_proba: AnyArray) -> float:
-        return metric(y_true, y_proba, labels=np.arange(y_proba.shape[1]), **options)
-
-    return of_columns
-
-
 _MEASURES = {
     number.name: number
     for number in (
-        Measure("aucoc", "AUCOC", True, of_places(aucoc_score)),
-        Measure("accuracy", "accuracy", True, accuracy_score),
-        Measure("ece", "ECE", False, of_places(expected_calibration_error)),
-        Measure("ks", "KS", False, of_places(kolmogorov_smirnov_error)),
-        Measure("brier", "Brier", False, of_places(brier_loss)),
-        Measure("cwece", "cwECE", False, of_places(classwise_calibration_error), decimals=3),
-        Measure("nll", "NLL", False, of_places(log_loss), decimals=3, percent=False),
+        Measure("aucoc", "AUCOC", True, aucoc_score),
+        Measure("accuracy", "accuracy", True, attrgetter("accuracy")),
+        Measure("ece", "ECE", False, expected_calibration_error),
+        Measure("ks", "KS", False, kolmogorov_smirnov_error),
+        Measure("brier", "Brier", False, brier_loss),
+        Measure("cwece", "cwECE", False, classwise_calibration_error, decimals=3),
+        Measure("nll", "NLL", False, log_loss, decimals=3, percent=False),
         Measure("auroc", "AUROC", True),
         Measure("aupr", "AUPR", True),
         Measure("fpr95", "FPR95", False),
@@ -153,7 +131,7 @@ def find_measure(name: str) -> Measure:
             f"There is no number {name!r}. Hint: use one of {', '.join(_MEASURES)}, or load@90 for "
             "the expert load at 90 % accuracy."
         )
-    metric = of_places(load_at_accuracy, target_accuracy=percent / 100)
+    metric = partial(load_at_accuracy, target_accuracy=percent / 100)
     return Measure(name, f"load at {percent:g} %", False, metric)
 
 
@@ -162,25 +140,25 @@ def find_measure(name: str) -> Measure:
 # The published figures come from other definitions than ours, so they should stand beside these.
 
 
-def nearest_load(y_true: AnyArray, y_proba: AnyArray, *, labels: AnyArray, target: float) -> float:
+def nearest_load(cases: Cases, target: float) -> float:
     """Return the load of the point of the curve whose accuracy is nearest to a target.
 
     Ours is the smallest load at which the accuracy reaches the target.
 
     Examples
     --------
+    >>> from expertload import Cases
     >>> from expertload.lab.results.measures import nearest_load
-    >>> nearest_load([0, 1, 0], [0.1, 0.8, 0.6], labels=[0, 1], target=0.7)
+    >>> nearest_load(Cases.from_correctness([1, 1, 0], [0.9, 0.8, 0.6]), target=0.7)
     0.0
     """
-    curve = coc_curve(y_true, y_proba, labels=labels)
+    curve = cases.curve()
     return float(curve.expert_load[np.abs(curve.accuracy - target).argmin()])
 
 
-def unsorted_ks(y_true: IntArray, y_proba: FloatArray) -> float:
+def unsorted_ks(cases: Cases) -> float:
     """Return the KS error of the top label with cases in the order of the data, not sorted."""
-    gaps = (y_proba.argmax(axis=1) == y_true) - y_proba.max(axis=1)
-    return float(np.abs(np.cumsum(gaps)).max() / len(gaps))
+    return float(np.abs(np.cumsum(cases.correct - cases.confidence)).max() / len(cases))
 
 
 def find_authors_measure(name: str) -> Measure:
@@ -192,16 +170,15 @@ def find_authors_measure(name: str) -> Measure:
     >>> find_authors_measure("load@90").heading
     'load at 90 %'
     """
-    theirs = {
-        "aucoc": of_places(aucoc_score, convention="authors"),
-        "cwece": of_places(classwise_calibration_error, strategy="width"),
-        "ks": unsorted_ks,
-    }
     ours = find_measure(name)
-    if name.startswith("load@"):
-        metric = of_places(nearest_load, target=float(name.partition("@")[2]) / 100)
-        return replace(ours, metric=metric)
-    return replace(ours, metric=theirs.get(name, ours.metric))
+    kind, _, percent = name.partition("@")
+    theirs: dict[str, Metric] = {
+        "aucoc": partial(aucoc_score, convention="authors"),
+        "cwece": partial(classwise_calibration_error, strategy="width"),
+        "ks": unsorted_ks,
+        "load": lambda cases: nearest_load(cases, float(percent) / 100),
+    }
+    return replace(ours, metric=theirs.get(kind, ours.metric))
 
 
 # ------------------------------------------------------------------ published

@@ -24,7 +24,7 @@ from expertload.exceptions import FileFormatError, ParameterError, TrainingDiver
 from expertload.lab.data import Dataset
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.results.evaluate import evaluate_logits
-from expertload.lab.results.measures import find_measure
+from expertload.lab.results.measures import cases_of, find_measure
 from expertload.lab.runs.finished import probabilities_of
 from expertload.lab.runs.folder import RunFolder, Weights
 from expertload.lab.runs.network import build_network, load_weights
@@ -257,8 +257,8 @@ def _refuse_divergence(train_loss: float, logits: FloatArray, epoch: int) -> Non
 
 
 def _validation_metrics(logits: FloatArray, labels: IntArray) -> dict[str, float]:
-    proba = probabilities_of(logits)
-    return {name: find_measure(name).of(labels, proba) for name in ("aucoc", "accuracy", "ece")}
+    cases = cases_of(labels, probabilities_of(logits))
+    return {name: find_measure(name).of(cases) for name in ("aucoc", "accuracy", "ece")}
 
 
 def _set_learning_rate(
