@@ -10,6 +10,7 @@ Zagoruyko and Komodakis, "Wide residual networks", BMVC 2016.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -27,37 +28,16 @@ STEMS = ("small", "medium", "large")
 SIDE = 7  # side of the map that the hidden layer of the tiny network sees, for images of any size
 
 
-class Classifier(nn.Module):
-    """A network with a linear last layer, which gives access to the features before it.
+def _classifier(body: nn.Module, width: int, num_classes: int) -> nn.Sequential:
+    """Return a network with a linear last layer on the features (n, width) that a body gives.
 
     Convolutions are drawn as He et al. do, by the number of outputs.
-
-    Parameters
-    ----------
-    body : Module
-        Maps images (n, channels, height, width) to features (n, width).
-    width : int
-        The number of features.
-    num_classes : int
     """
-
-    def __init__(self, body: nn.Module, width: int, num_classes: int) -> None:
-        super().__init__()
-        self.body = body
-        self.head = nn.Linear(width, num_classes)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-
-    def features(self, images: Tensor) -> Tensor:
-        """Return the input of the last layer, (n, width); KCal calibrates on it."""
-        features: Tensor = self.body(images)
-        return features
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return logits, (n, num_classes)."""
-        logits: Tensor = self.head(self.features(images))
-        return logits
+    network = nn.Sequential(OrderedDict(body=body, head=nn.Linear(width, num_classes)))
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    return network
 
 
 def conv3x3(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
@@ -141,7 +121,7 @@ class GlobalPool(nn.Module):
 # ------------------------------------------------------------------ small
 
 
-def small_cnn(num_classes: int, *, in_channels: int = 3, width: int = 32) -> Classifier:
+def small_cnn(num_classes: int, *, in_channels: int = 3, width: int = 32) -> nn.Sequential:
     """Build four convolutions with batch norm, for images of 8 pixels a side or more.
 
     Parameters
@@ -162,12 +142,12 @@ def small_cnn(num_classes: int, *, in_channels: int = 3, width: int = 32) -> Cla
     for outputs, stride in ((width, 1), (width, 1), (2 * width, 2), (2 * width, 1)):
         layers += _normalised(channels, outputs, stride)
         channels = outputs
-    return Classifier(nn.Sequential(*layers, GlobalPool()), channels, num_classes)
+    return _classifier(nn.Sequential(*layers, GlobalPool()), channels, num_classes)
 
 
 def tiny_cnn(
     num_classes: int, *, in_channels: int = 3, width: int = 16, hidden: int = 128
-) -> Classifier:
+) -> nn.Sequential:
     """Build two convolutions of stride 2 with batch norm, and a hidden layer.
 
     Parameters
@@ -193,7 +173,7 @@ def tiny_cnn(
         nn.Linear(2 * width * SIDE * SIDE, hidden),
         nn.ReLU(inplace=True),
     )
-    return Classifier(body, hidden, num_classes)
+    return _classifier(body, hidden, num_classes)
 
 
 # ------------------------------------------------------------------ residual
@@ -214,7 +194,7 @@ def _resnet(
     num_classes: int,
     in_channels: int = 3,
     stem: str = "small",
-) -> Classifier:
+) -> nn.Sequential:
     """Build a residual network of He et al.'s ImageNet design.
 
     The `stem` takes the image at full size ("small", 28 or 32 pixels a side), at half ("medium", 64
@@ -223,7 +203,7 @@ def _resnet(
     stages = [(64 * 2**stage, depth) for stage, depth in enumerate(depths)]
     blocks = _stages(block, 64, stages, block.expansion)
     body = nn.Sequential(*_stem(stem, in_channels), *blocks, GlobalPool())
-    return Classifier(body, stages[-1][0] * block.expansion, num_classes)
+    return _classifier(body, stages[-1][0] * block.expansion, num_classes)
 
 
 def _stages(
@@ -239,7 +219,7 @@ def _stages(
             channels = width * expansion
 
 
-def _thin_resnet(blocks: int, *, num_classes: int, in_channels: int = 3) -> Classifier:
+def _thin_resnet(blocks: int, *, num_classes: int, in_channels: int = 3) -> nn.Sequential:
     """Build He et al.'s CIFAR design: three stages of 16, 32 and 64 channels.
 
     Shortcuts have no parameters. ResNet-20 has three blocks per stage and trains on a CPU; ResNet-8
@@ -248,7 +228,7 @@ def _thin_resnet(blocks: int, *, num_classes: int, in_channels: int = 3) -> Clas
     block = partial(BasicBlock, padded=True)
     body = _stages(block, 16, [(16, blocks), (32, blocks), (64, blocks)])
     stem = _normalised(in_channels, 16)
-    return Classifier(nn.Sequential(*stem, *body, GlobalPool()), 64, num_classes)
+    return _classifier(nn.Sequential(*stem, *body, GlobalPool()), 64, num_classes)
 
 
 class _ScaledMaxPool(nn.Module):
@@ -261,7 +241,7 @@ class _ScaledMaxPool(nn.Module):
         return x.amax(dim=(2, 3)) / 8
 
 
-def resnet9(num_classes: int, *, in_channels: int = 3, width: int = 24) -> Classifier:
+def resnet9(num_classes: int, *, in_channels: int = 3, width: int = 24) -> nn.Sequential:
     """Build a shallow residual network that learns CIFAR-100 in a few epochs.
 
     Two convolutions and a pair with a shortcut, twice, with max pooling in between and at the end;
@@ -292,7 +272,7 @@ def resnet9(num_classes: int, *, in_channels: int = 3, width: int = 24) -> Class
         BasicBlock(8 * width, 8 * width, 1),
         _ScaledMaxPool(),
     )
-    return Classifier(body, 8 * width, num_classes)
+    return _classifier(body, 8 * width, num_classes)
 
 
 # ------------------------------------------------------------------ wide
@@ -319,7 +299,7 @@ class _WideBlock(nn.Module):
 
 def wide_resnet28_10(
     num_classes: int, *, in_channels: int = 3, depth: int = 28, widen: int = 10
-) -> Classifier:
+) -> nn.Sequential:
     """Build the Wide-ResNet-28-10, or one of another depth and width.
 
     Parameters
@@ -348,12 +328,12 @@ def wide_resnet28_10(
         *_stages(_WideBlock, 16, [(width // 4, blocks), (width // 2, blocks), (width, blocks)]),
         *(nn.BatchNorm2d(width), nn.ReLU(inplace=True), GlobalPool()),
     )
-    return Classifier(body, width, num_classes)
+    return _classifier(body, width, num_classes)
 
 
 # ------------------------------------------------------------------ by name
 
-_MODELS: dict[str, Callable[..., Classifier]] = {
+_MODELS: dict[str, Callable[..., nn.Module]] = {
     "tiny-cnn": tiny_cnn,
     "small-cnn": small_cnn,
     "resnet8": partial(_thin_resnet, 1),
@@ -422,6 +402,14 @@ def build_model(name: str, *, num_classes: int, in_channels: int = 3, **options:
     return call_builder(builder, {**sizes, **options}, name=name, what="model")
 
 
+def last_linear(model: nn.Module, what: str) -> nn.Linear:
+    """Return the last linear layer of a network, which `what` needs."""
+    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    if not linear:
+        raise ParameterError(f"{what} needs a network with a linear layer. Got none.")
+    return linear[-1]
+
+
 def features_of(model: nn.Module, images: Tensor) -> Tensor:
     """Return the input of the last linear layer of a network.
 
@@ -442,13 +430,9 @@ def features_of(model: nn.Module, images: Tensor) -> Tensor:
     >>> features_of(build_model("small-cnn", num_classes=10), torch.zeros(2, 3, 8, 8)).shape
     torch.Size([2, 64])
     """
-    if isinstance(model, Classifier):
-        return model.features(images)
-    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    if not linear:
-        raise ParameterError("features_of needs a network with a linear layer. Got none.")
     seen: list[Tensor] = []
-    handle = linear[-1].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    last = last_linear(model, "features_of")
+    handle = last.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     try:
         model(images)
     finally:

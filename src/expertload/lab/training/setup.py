@@ -23,6 +23,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from expertload.exceptions import ParameterError
 from expertload.lab.data import Dataset
 from expertload.lab.data.loader import BatchLoader
+from expertload.lab.models import last_linear
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.network import fill_network
 from expertload.lab.runs.origin import sources_of
@@ -104,10 +105,7 @@ def parameter_groups(network: nn.Module, body_rate: float) -> list[dict[str, Any
     """
     if body_rate == 1:
         return [{"params": list(network.parameters()), "share": 1.0}]
-    linear = [module for module in network.modules() if isinstance(module, nn.Linear)]
-    if not linear:
-        raise ParameterError("training.body_rate needs a network with a linear layer. Got none.")
-    head = list(linear[-1].parameters())
+    head = list(last_linear(network, "training.body_rate").parameters())
     own = {id(parameter) for parameter in head}
     body = [parameter for parameter in network.parameters() if id(parameter) not in own]
     return [{"params": body, "share": body_rate}, {"params": head, "share": 1.0}]
