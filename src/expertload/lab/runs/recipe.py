@@ -134,14 +134,19 @@ class EvaluationConfig(_Section):
     target_accuracies: tuple[Fraction, ...] = (0.90, 0.95)
 
 
-class RunConfig(_Section):
-    """Everything that determines the result of one run."""
+class _Experiment(_Section):
+    """What all runs of a recipe share."""
 
     data: DataConfig
     model: ModelConfig
-    loss: LossConfig
     training: TrainingConfig
     evaluation: EvaluationConfig = EvaluationConfig()
+
+
+class RunConfig(_Experiment):
+    """Everything that determines the result of one run."""
+
+    loss: LossConfig
     seed: int = 0
 
     @cached_property
@@ -160,7 +165,7 @@ class RunConfig(_Section):
         return f"{loss}{weight}-seed{self.seed}-{self.fingerprint}"
 
 
-class Recipe(_Section):
+class Recipe(_Experiment):
     """Data, network and training, and the losses to compare under them.
 
     `losses` maps a loss name to the values to try for its `weight` and its options; every
@@ -168,10 +173,6 @@ class Recipe(_Section):
     """
 
     name: str
-    data: DataConfig
-    model: ModelConfig
-    training: TrainingConfig
-    evaluation: EvaluationConfig = EvaluationConfig()
     losses: dict[str, dict[str, Any]]
 
     def candidates(self, loss: str) -> list[LossConfig]:
@@ -186,14 +187,8 @@ class Recipe(_Section):
 
     def run(self, loss: LossConfig, seed: int) -> RunConfig:
         """Return the configuration of one run."""
-        return RunConfig(
-            data=self.data,
-            model=self.model,
-            loss=loss,
-            training=self.training,
-            evaluation=self.evaluation,
-            seed=seed,
-        )
+        shared = {name: getattr(self, name) for name in _Experiment.model_fields}
+        return RunConfig(**shared, loss=loss, seed=seed)
 
 
 # ------------------------------------------------------------------ recipes by name
