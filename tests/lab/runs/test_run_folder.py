@@ -13,7 +13,6 @@ from expertload.lab.data import load_dataset
 from expertload.lab.runs.folder import RunFolder
 from expertload.lab.training.setup import describe_environment
 from expertload.lab.training.state import (
-    Checkpoint,
     load_checkpoint,
     load_weights,
     save_checkpoint,
@@ -38,15 +37,14 @@ def test_a_checkpoint_comes_back_as_it_was(kind, tmp_path):
         "loss": {"past": torch.ones(2, 3)},
         "generator": {str(rank): state for rank, state in enumerate(states)},
     }
-    before = Checkpoint(tensors, optimiser.state_dict(), {"history": [1, 2]})
-    save_checkpoint(tmp_path / "state", before)
-    found = load_checkpoint(tmp_path / "state")
-    assert found.progress == {"history": [1, 2]}
+    save_checkpoint(tmp_path / "state", tensors, optimiser.state_dict(), {"history": [1, 2]})
+    parts, moments, progress = load_checkpoint(tmp_path / "state")
+    assert progress == {"history": [1, 2]}
     for part, own in tensors.items():
-        assert found.tensors[part].keys() == own.keys()
-        assert all(torch.equal(found.tensors[part][name], own[name]) for name in own)
+        assert parts[part].keys() == own.keys()
+        assert all(torch.equal(parts[part][name], own[name]) for name in own)
     other = make(torch.nn.Linear(3, 2).parameters(), lr=9.0, **options)
-    other.load_state_dict(found.optimiser)
+    other.load_state_dict(moments)
     ours, theirs = other.state_dict(), optimiser.state_dict()
     assert ours["param_groups"] == theirs["param_groups"]
     for index, state in theirs["state"].items():

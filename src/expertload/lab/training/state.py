@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -86,12 +86,11 @@ class TrainingState:
         """Restore the end of the last saved epoch, if there is one."""
         if not self.run.last.exists():
             return
-        checkpoint = load_checkpoint(self.run.last)
-        tensors, progress = checkpoint.tensors, checkpoint.progress
+        tensors, optimiser, progress = load_checkpoint(self.run.last)
         try:
             self.network.load_state_dict(tensors["model"])
             self.loss.load_state_dict(tensors["loss"])
-            self.optimiser.load_state_dict(checkpoint.optimiser)
+            self.optimiser.load_state_dict(optimiser)
             _lay_out_like_parameters(self.optimiser)
             self.fabric.strategy.precision.load_state_dict(progress["precision"])
             self.history = list(progress["history"])
@@ -134,7 +133,7 @@ class TrainingState:
             # The scale of half-precision gradients; empty at other precisions.
             "precision": self.fabric.strategy.precision.state_dict(),
         }
-        save_checkpoint(self.run.last, Checkpoint(tensors, self.optimiser.state_dict(), progress))
+        save_checkpoint(self.run.last, tensors, self.optimiser.state_dict(), progress)
         self._write_derived_files()
 
     def _write_derived_files(self) -> None:
@@ -177,40 +176,35 @@ def _lay_out_like_parameters(optimiser: torch.optim.Optimizer) -> None:
 # ------------------------------------------------------------------ checkpoints
 
 
-class Checkpoint(NamedTuple):
-    """The state of a run.
+Tensors = dict[str, dict[str, Tensor]]  # by part and name
+State = dict[str, Any]
 
-    `tensors` are stored by part and name: ``model``, ``averaged`` (empty if weights are not
-    averaged), ``loss`` (usually empty), and ``generator``, which has one state per process.
-    `optimiser` is the ``state_dict`` of the optimiser, and `progress` is any JSON content.
+
+def save_checkpoint(path: Path, tensors: Tensors, optimiser: State, progress: State) -> None:
+    """Write the state of a run.
+
+    `tensors` has the parts ``model``, ``averaged`` (empty if weights are not averaged), ``loss``
+    (usually empty), and ``generator``, which has one state per process. `optimiser` is the
+    ``state_dict`` of the optimiser, and `progress` is any JSON content.
     """
-
-    tensors: dict[str, dict[str, Tensor]]
-    optimiser: dict[str, Any]
-    progress: dict[str, Any]
-
-
-def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write the state of a run."""
-    parts = {**checkpoint.tensors, "optimiser": {}}
+    parts = {**tensors, "optimiser": {}}
     scalars: dict[str, Any] = {}
-    for index, state in checkpoint.optimiser["state"].items():
+    for index, state in optimiser["state"].items():
         for key, value in state.items():
             kept: dict[str, Any] = parts["optimiser"] if isinstance(value, Tensor) else scalars
             kept[f"{index}/{key}"] = value
     facts = {
-        "progress": checkpoint.progress,
-        "optimiser": {"groups": checkpoint.optimiser["param_groups"], "scalars": scalars},
+        "progress": progress,
+        "optimiser": {"groups": optimiser["param_groups"], "scalars": scalars},
     }
-    tensors = {f"{part}/{name}": own[name] for part, own in parts.items() for name in own}
-    save_weights(path, tensors, facts)
+    save_weights(path, {f"{part}/{k}": own[k] for part, own in parts.items() for k in own}, facts)
 
 
-def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a file of `save_checkpoint`."""
+def load_checkpoint(path: Path) -> tuple[Tensors, State, State]:
+    """Return the tensors, the optimiser and the progress in a file of `save_checkpoint`."""
     tensors, facts = load_weights(path)
     names = ("model", "averaged", "loss", "generator", "optimiser")
-    parts: dict[str, dict[str, Tensor]] = {part: {} for part in names}
+    parts: Tensors = {part: {} for part in names}
     state: dict[int, dict[str, Any]] = {}
     with reading(path):
         for name, tensor in tensors.items():
@@ -220,7 +214,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             index, _, key = name.partition("/")
             state.setdefault(int(index), {})[key] = value
         groups = [_with_tuples(group) for group in facts["optimiser"]["groups"]]
-        return Checkpoint(parts, {"state": state, "param_groups": groups}, facts["progress"])
+        return parts, {"state": state, "param_groups": groups}, facts["progress"]
 
 
 def _with_tuples(group: Mapping[str, Any]) -> dict[str, Any]:
