@@ -91,7 +91,7 @@ def _records(
                     "seed": seed,
                     "step": step,
                     "outliers": against,
-                    "images": sum(len(part.images) for part in outliers[against]),
+                    "images": sum(len(images) for images, _ in outliers[against]),
                     **_columns(found),
                 }
 
@@ -104,7 +104,7 @@ def _measure(
     for scorer in scorers:
         inside = scorer.scores(sets.inliers)
         for name, several in outliers.items():
-            parts[name] += [outlier_numbers(inside, scorer.scores(part.images)) for part in several]
+            parts[name] += [outlier_numbers(inside, scorer.scores(images)) for images, _ in several]
     return {name: mean_numbers(own) for name, own in parts.items()}
 
 

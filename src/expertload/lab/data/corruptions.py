@@ -66,8 +66,7 @@ def corrupt(images: ImageArray, name: str, severity: int, *, seed: int = 0) -> I
     177
     """
     check_option(name, corruption_names(), "name")
-    if check_count(severity, "severity") not in SEVERITIES:
-        raise ParameterError(f"'severity' must be from 1 to 5. Got {severity} instead.")
+    check_count(severity, "severity", maximum=SEVERITIES[-1])
     function = _CORRUPTIONS[name]
     result = np.empty_like(images)
     for start in range(0, len(images), CHUNK):

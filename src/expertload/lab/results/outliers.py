@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -161,9 +161,9 @@ def evaluate_outliers(
     conversions: dict[str, str] = {}
     for name in names:
         parts = []
-        for outliers in sets.find(name):
-            parts.append(outlier_numbers(inside, scorer.scores(outliers.images)))
-            conversions[name] = outliers.conversion
+        for images, conversion in sets.find(name):
+            conversions[name] = conversion
+            parts.append(outlier_numbers(inside, scorer.scores(images)))
         results[name] = mean_numbers(parts)
     evaluation = OutlierEvaluation(
         results=results,
@@ -339,11 +339,7 @@ def describe_settings(settings: Mapping[str, Any]) -> str:
 # ------------------------------------------------------------------ images
 
 
-class Outliers(NamedTuple):
-    """Images converted for the network, and a description of the conversion."""
-
-    images: Split
-    conversion: str
+Outliers = tuple[Split, str]  # converted for the network, and a description of the conversion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -384,7 +380,7 @@ class OutlierSets:
     def _corrupted(self, argument: str) -> Outliers:
         corruption, severities = parse_corruption(argument, OWN)
         every = corrupt_split(self.inliers, corruption, severities, seed=self.seed)
-        return Outliers(self._thinned(every), "as they are")
+        return self._thinned(every), "as they are"
 
     def _others(self, name: str) -> Outliers:
         # Images of a folder are resized like those of the run, so that only their content differs.
@@ -397,8 +393,7 @@ class OutlierSets:
             )
         chosen, shape = self._thinned(others.test), self.data.image_shape
         images = convert_images(chosen.images, shape)
-        conversion = describe_conversion(others.image_shape, shape)
-        return Outliers(Split(images, chosen.labels), conversion)
+        return Split(images, chosen.labels), describe_conversion(others.image_shape, shape)
 
     def _thinned(self, split: Split) -> Split:
         if self.max_images is None or self.max_images >= len(split):
