@@ -27,7 +27,7 @@ from expertload._check import (
     message,
     needs_extra,
 )
-from expertload._typing import AnyArray, FloatArray
+from expertload._typing import FloatArray
 from expertload.cases import Cases
 from expertload.curve import COCCurve
 from expertload.display import COCDisplay
@@ -134,7 +134,10 @@ class _CaseMetric(Metric):
     def _cases(self) -> Cases | None:
         """Return the cases so far, those of one cell as one of their weight; None if none."""
         if self.bins is None:
-            confidence, correct = (self._joined(name) for name in self._list_dtypes())
+            pieces = (self.confidence, self.correct)  # each one tensor after a gathering
+            if not all(map(len, pieces)):
+                return None
+            confidence, correct = (dim_zero_cat(own).cpu().numpy() for own in pieces)
             return Cases.from_correctness(correct, confidence) if len(correct) else None
         filled = self.n_cases > 0
         if not filled.any():
@@ -143,13 +146,6 @@ class _CaseMetric(Metric):
             values[filled].cpu().numpy() for values in (self.n_cases, self.n_correct, self.edges)
         )
         return Cases.from_correctness(n_correct / n_cases, edges, sample_weight=n_cases)
-
-    def _joined(self, name: str) -> AnyArray:
-        pieces = getattr(self, name)
-        if isinstance(pieces, list) and not pieces:
-            return np.empty(0)
-        joined: AnyArray = dim_zero_cat(pieces).cpu().numpy()
-        return joined
 
     def _list_dtypes(self) -> dict[str, torch.dtype]:
         # Double precision holds any confidence exactly, so batches of any precision can be joined.
