@@ -162,12 +162,9 @@ class FittedOnLogits(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a fitted calibrator as plain lists and numbers."""
-        check_fitted(self.is_fitted)
-        return self._describe()
-
-    def _describe(self) -> dict[str, Any]:
         from expertload import __version__  # avoids a cycle
 
+        check_fitted(self.is_fitted)
         content = {
             "library_version": __version__,
             "method": self.name,
@@ -274,7 +271,7 @@ class FittedOnLogits(ABC):
             return NotImplemented
         if self._plain_options() != other._plain_options() or self.is_fitted != other.is_fitted:
             return False
-        return not self.is_fitted or self._describe() == other._describe()
+        return not self.is_fitted or self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]  # fit changes the object in place
 
