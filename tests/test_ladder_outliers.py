@@ -11,7 +11,7 @@ import torch
 from scipy.stats import ttest_rel
 from sklearn.metrics import roc_auc_score
 from tools.evidence import files
-from tools.evidence.ladder import ALWAYS, ladder_networks, read_arms
+from tools.evidence.ladder import ALWAYS, arms_of_pair, read_arms
 from tools.evidence.ladder_outliers import (
     CORRUPTED,
     CORRUPTIONS,
@@ -25,7 +25,7 @@ from tools.evidence.pages import make
 from expertload.ensembling import make_views
 from expertload.exceptions import FileFormatError
 from expertload.lab.data import corrupt
-from expertload.lab.ladder.steps import STEPS, chosen_views, climb
+from expertload.lab.ladder.steps import STEPS, Climb, chosen_views
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.training.loop import train
 from tests.lab.ladder.made_up import ARMS
@@ -107,7 +107,7 @@ def test_lines_are_rebuilt_by_plain_loops(trained):
 
 @pytest.mark.slow
 def test_a_step_is_made_of_the_networks_of_the_ladder(trained):
-    ladder = climb(ladder_networks(read_arms(trained, "digits"), 0), always=ALWAYS)
+    ladder = Climb(arms_of_pair(read_arms(trained, "digits"), 0), always=ALWAYS)
     data = FinishedRun(next((trained / "digits").glob("ce-seed0-*"))).load_data()
     scorers = step_scorers(ladder, data)
     for step in ladder.steps:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from expertload.exceptions import FileFormatError
 from expertload.lab.ladder.outcome import LadderRow, measure_step
-from expertload.lab.ladder.steps import Network, climb
+from expertload.lab.ladder.steps import Climb
 from expertload.lab.results.rows import finished_runs, runs_of_loss
 from expertload.lab.runs.finished import FinishedRun
 from tools.evidence.files import LADDER, Record, update_records
@@ -55,14 +55,14 @@ def ladder_names(runs: Path) -> list[str]:
 def _records(runs: Path, name: str, data_dir: Path | None) -> Iterator[Record]:
     arms = read_arms(runs, name, data_dir)
     for seed in sorted(seed for seed in arms["plain"] if seed < APART):
-        networks = ladder_networks(arms, seed)
+        pair = arms_of_pair(arms, seed)
         first = arms["plain"][seed]
-        ladder = climb(networks, always=ALWAYS)
+        ladder = Climb(pair, always=ALWAYS)
         targets = first.config.evaluation.target_accuracies
         for step in ladder.steps:
             numbers = measure_step(step, ladder.test_labels, targets)
             yield _record(name, first, numbers, numbers.step)
-        forced = climb(networks, always=(*ALWAYS, "aucoc")).steps[-1]
+        forced = Climb(pair, always=(*ALWAYS, "aucoc")).steps[-1]
         if forced.name == "aucoc":
             numbers = measure_step(forced, ladder.test_labels, targets)
             yield _record(name, first, numbers, "aucoc_always")
@@ -84,10 +84,10 @@ def _by_seed(folder: Path, loss: str, data_dir: Path | None) -> Seeds:
     return {run.config.seed: run for run in runs}
 
 
-def ladder_networks(arms: dict[str, Seeds], seed: int) -> list[Network]:
-    """Return the networks of a pair: that of the seed and, if there is one, the other."""
-    pair = [Network(*(found.get(s) for found in arms.values())) for s in (seed, seed + APART)]
-    return [network for network in pair if any(network)]
+def arms_of_pair(arms: dict[str, Seeds], seed: int) -> dict[str, list[FinishedRun]]:
+    """Return the runs of a pair: that of the seed and, if there is one, the other."""
+    pair = (seed, seed + APART)
+    return {arm: [runs[s] for s in pair if s in runs] for arm, runs in arms.items()}
 
 
 def _record(name: str, run: FinishedRun, numbers: LadderRow, step: str) -> Record:

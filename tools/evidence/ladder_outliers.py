@@ -19,7 +19,7 @@ from expertload._typing import IntArray
 from expertload.calibrators import TemperatureScaling
 from expertload.ensembling import Ensemble, ViewEnsemble
 from expertload.lab.data import Dataset
-from expertload.lab.ladder.steps import Answers, Climb, Step, chosen_views, climb
+from expertload.lab.ladder.steps import Answers, Climb, Step, chosen_views
 from expertload.lab.results.outliers import (
     Numbers,
     Outliers,
@@ -30,7 +30,7 @@ from expertload.lab.results.outliers import (
 )
 from expertload.lab.runs.finished import FinishedRun
 from tools.evidence.files import OUTLIERS, Record, update_records
-from tools.evidence.ladder import ALWAYS, APART, ladder_names, ladder_networks, read_arms
+from tools.evidence.ladder import ALWAYS, APART, arms_of_pair, ladder_names, read_arms
 
 # One of each kind: noise, blur, weather, digital.
 CORRUPTIONS = "gaussian_noise+defocus_blur+fog+pixelate"
@@ -81,7 +81,7 @@ def _records(
     names = [*CORRUPTED, *(other for other in others if other != data.name)]
     outliers = {name: list(sets.find(name)) for name in names}
     for seed in seeds:
-        ladder = climb(ladder_networks(arms, seed), always=ALWAYS)
+        ladder = Climb(arms_of_pair(arms, seed), always=ALWAYS)
         for step, scorers in step_scorers(ladder, data).items():
             numbers = _measure(scorers, sets, outliers)
             for against, found in numbers.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from tests.lab.synthetic_runs import make_config, write_run
 
-from expertload.lab.ladder.steps import Network
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder
 
@@ -68,9 +67,9 @@ def write_arm(place, arm, seed, skills=SKILLS, *, with_weights=True):
     return path
 
 
-def make_networks(place, seeds=(0, 100), arms=tuple(ARMS), skills=SKILLS):
-    """Networks whose runs are made up."""
-    return [
-        Network(**{arm: FinishedRun(write_arm(place / arm, arm, seed, skills)) for arm in arms})
-        for seed in seeds
-    ]
+def make_arms(place, seeds=(0, 100), arms=tuple(ARMS), skills=SKILLS):
+    """Arms of networks whose runs are made up."""
+    return {
+        arm: [FinishedRun(write_arm(place / arm, arm, seed, skills)) for seed in seeds]
+        for arm in arms
+    }

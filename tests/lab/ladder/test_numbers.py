@@ -6,7 +6,7 @@ from statistics import fmean
 
 import numpy as np
 import pytest
-from tests.lab.ladder.made_up import make_networks
+from tests.lab.ladder.made_up import make_arms
 
 from expertload import Cases, aucoc_score, load_at_accuracy
 from expertload.lab.ladder.outcome import (
@@ -15,7 +15,7 @@ from expertload.lab.ladder.outcome import (
     halves,
     measure_step,
 )
-from expertload.lab.ladder.steps import climb
+from expertload.lab.ladder.steps import Climb
 from expertload.lab.results.measures import cases_of
 from expertload.metrics import brier_loss, expected_calibration_error, log_loss
 from expertload.operating_point import certify
@@ -35,7 +35,7 @@ def draw(n, seed, *, noise=0.0, decimals=None):
 
 
 def test_the_numbers_of_a_step_are_means_over_its_models(tmp_path):
-    ladder = climb(make_networks(tmp_path))
+    ladder = Climb(make_arms(tmp_path))
     labels = ladder.test_labels
     for step in ladder.steps:
         found = measure_step(step, labels, [0.9, 0.95])

@@ -21,7 +21,7 @@ from expertload.ensembling import make_views
 from expertload.exceptions import ExpertLoadError, InsufficientDataError, ParameterError
 from expertload.lab.data import Augmentation, Dataset
 from expertload.lab.ladder.outcome import LowerLoad, write_outcome
-from expertload.lab.ladder.steps import Climb, Network, chosen_views, climb
+from expertload.lab.ladder.steps import Climb, chosen_views
 from expertload.lab.results.ensembles import affordable_views, make_ensemble
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.origin import load_run_data, refuse_imports
@@ -29,7 +29,6 @@ from expertload.lab.runs.recipe import DataConfig, Recipe, change, merge, proble
 from expertload.lab.sweeps.launch import Launcher, ProcessLauncher
 from expertload.lab.sweeps.sweep import Observer, Sweep
 
-Arms = dict[str, list[FinishedRun]]
 Section = TypeVar("Section", bound=BaseModel)
 AUCOC = "ce+aucoc"
 LARGE = 24  # images of this size or larger use a residual network
@@ -178,19 +177,13 @@ def _train_and_climb(plan: Plan, trainer: Trainer, *, aucoc: bool, max_passes: i
     trainer.console.print(
         "weights and views of each image chosen on validation images", soft_wrap=True
     )
-    ladder = climb(_networks(arms), max_passes=max_passes)
+    ladder = Climb(arms, max_passes=max_passes)
     if not aucoc:
         return ladder
     base = plan.augmented if ladder.took("augmentation") else plan.plain
     how = "with AUCOC in addition to cross-entropy"
     arms["aucoc"] = trainer.train(base or plan.plain, "aucoc", AUCOC, how)
-    return climb(_networks(arms), max_passes=max_passes)
-
-
-def _networks(arms: Arms) -> list[Network]:
-    """Return the runs of each network, for all arms that were trained."""
-    seeds = zip(*arms.values(), strict=True)
-    return [Network(**dict(zip(arms, own, strict=True))) for own in seeds]
+    return Climb(arms, max_passes=max_passes)
 
 
 def _make_model(ladder: Climb, max_passes: int | None) -> FinishedRun:

@@ -14,8 +14,8 @@ computed only once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -45,6 +45,7 @@ ALWAYS = ("plain", "networks")  # taken regardless of validation data
 SPLITS = ("validation", "test")
 NOTE = "choice.json"  # written last: if it exists, the stored predictions are complete
 
+Arms = Mapping[str, Sequence[FinishedRun]]
 Asked = tuple[list[tuple[FloatArray, IntArray]], dict[str, Any]]  # SPLITS, and a note
 
 
@@ -150,26 +151,6 @@ def _kept(run: FinishedRun, kind: str, ask: Callable[[FinishedRun], Asked]) -> R
 # ------------------------------------------------------------------ steps
 
 
-class Network(NamedTuple):
-    """The runs of one network of the ladder, all with one seed.
-
-    Attributes
-    ----------
-    plain : FinishedRun or None
-        Cross-entropy, without augmentation. A network without such a run counts only from the step
-        that averages networks.
-    augmented : FinishedRun or None
-        The same with augmentation; if weights were averaged, the raw ones count for the
-        augmentation step. None if there is no augmentation.
-    aucoc : FinishedRun or None
-        Like the better of the two, with AUCOC in addition to cross-entropy.
-    """
-
-    plain: FinishedRun | None
-    augmented: FinishedRun | None = None
-    aucoc: FinishedRun | None = None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Step:
     """One step of the ladder.
@@ -197,50 +178,60 @@ class Step:
     runs: tuple[FinishedRun, ...]
 
 
-@dataclass(kw_only=True)
 class Climb:
     """A climb, step by step; it remembers which steps were taken.
+
+    Parameters
+    ----------
+    arms : mapping from str to sequence of FinishedRun
+        The runs of each arm, one for each network, in the same order of networks: `plain` has
+        cross-entropy without augmentation, `augmented` the same with augmentation, and `aucoc` is
+        like the better of the two, with AUCOC in addition. Networks without a plain run, which are
+        the last ones, count only from the step that averages networks.
+    always : collection of str
+        Names of steps to take regardless of validation data, besides `ALWAYS`.
+    max_passes : int, optional
+        The most passes for each image through one network.
 
     Attributes
     ----------
     validation_labels, test_labels : ndarray of int64
         The labels of the cases.
-    always : collection of str
-        Names of steps to take regardless of validation data.
-    max_passes : int or None
-        The most passes for each image through one network.
     steps : list of Step
-        The steps so far.
+        The steps for which there are runs.
     """
 
-    validation_labels: IntArray
-    test_labels: IntArray
-    always: Collection[str]
-    max_passes: int | None
-    steps: list[Step] = field(default_factory=list)
+    def __init__(
+        self, arms: Arms, *, always: Collection[str] = (), max_passes: int | None = None
+    ) -> None:
+        runs = [run for arm in arms.values() for run in arm]
+        check_same_cases(runs)
+        self.validation_labels, self.test_labels = runs[0].validation[1], runs[0].test[1]
+        self.always, self.max_passes = {*ALWAYS, *always}, max_passes
+        self.steps: list[Step] = []
+        self._climb(arms)
 
     def took(self, name: str) -> bool:
         """Return whether a step was proposed and taken."""
         return any(step.name == name and step.is_taken for step in self.steps)
 
-    def climb(self, networks: Sequence[Network]) -> None:
-        """Propose every step that there are runs for."""
+    def _climb(self, arms: Arms) -> None:
         viewed = partial(viewed_answers, max_passes=self.max_passes)
-        alone = [network for network in networks if network.plain]
-        plain = _runs(alone, "plain")
+        plain, augmented, aucoc = (arms.get(name, ()) for name in ("plain", "augmented", "aucoc"))
         self._propose("plain", raw_answers, plain)
-        if augmented := _runs(alone, "augmented"):
-            self._propose("augmentation", raw_answers, augmented)
+        if len(augmented) >= len(plain):
+            self._propose("augmentation", raw_answers, augmented[: len(plain)])
         base = self.steps[-1].runs
         self._propose("averaging", selected_answers, base)
         self._propose("views", viewed, base)
         # All networks, with or without augmentation as decided before; then AUCOC.
-        together = _runs(networks, "plain" if base == tuple(plain) else "augmented")
-        if len(networks) == 1 or not together:
+        together = plain if base == tuple(plain) else augmented
+        n_networks = max(map(len, arms.values()))
+        if n_networks == 1 or len(together) < n_networks:
             return
         ask = viewed if self.steps[-1].is_taken else selected_answers
         self._propose("networks", ask, together, together=True)
-        if aucoc := _runs(networks, "aucoc"):
+        if len(aucoc) == n_networks:
             label = " and ".join(dict.fromkeys(describe_loss(run.config.loss) for run in aucoc))
             self._propose("aucoc", viewed, aucoc, together=True, choice=label)
 
@@ -275,39 +266,3 @@ class Climb:
     def _score(self, models: Sequence[Answers]) -> float:
         """Return the mean AUCOC of models on validation data."""
         return fmean(cases_of(self.validation_labels, one.validation).aucoc() for one in models)
-
-
-def climb(
-    networks: Sequence[Network], *, always: Collection[str] = (), max_passes: int | None = None
-) -> Climb:
-    """Take the steps of the ladder for which there are runs.
-
-    Parameters
-    ----------
-    networks : sequence of Network
-        One or more, the first with a plain run; the last two steps need two.
-    always : collection of str
-        Names of steps to take regardless of validation data, in order to measure them.
-    max_passes : int, optional
-        The most passes for each image through one network.
-
-    Returns
-    -------
-    Climb
-    """
-    runs = [run for network in networks for run in network if run is not None]
-    check_same_cases(runs)
-    ladder = Climb(
-        validation_labels=runs[0].validation[1],
-        test_labels=runs[0].test[1],
-        always={*ALWAYS, *always},
-        max_passes=max_passes,
-    )
-    ladder.climb(networks)
-    return ladder
-
-
-def _runs(networks: Sequence[Network], arm: str) -> list[FinishedRun]:
-    """Return the runs of an arm; empty unless every network has one."""
-    found = [getattr(network, arm) for network in networks]
-    return [] if None in found else found
