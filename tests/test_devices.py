@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -142,7 +144,6 @@ def test_generators_and_names_of_gpus(monkeypatch):
     assert kept[gpu].tolist() == [1]
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
     monkeypatch.setattr(setup, "sources_of", lambda config: {})
-    found = setup.describe_environment(
-        gpu, processes=1, dataset=load_dataset("digits"), config=None
-    )
+    fabric = SimpleNamespace(device=gpu, world_size=1)
+    found = setup.describe_environment(fabric, load_dataset("digits"), None)
     assert found["device"] == "GPU 1"

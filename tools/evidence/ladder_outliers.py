@@ -77,7 +77,7 @@ def _records(
         return
     first = arms["plain"][seeds[0]]
     data = first.load_data()
-    sets = OutlierSets(data=data, max_images=max_images, data_dir=data_dir)
+    sets = OutlierSets(first, data, max_images)
     names = [*CORRUPTED, *(other for other in others if other != data.name)]
     outliers = {name: list(sets.find(name)) for name in names}
     for seed in seeds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -101,7 +102,8 @@ def test_a_folder_that_cannot_be_locked(tmp_path):
 
 def test_an_environment_says_what_was_trained_with():
     digits = load_dataset("digits")
-    found = describe_environment(torch.device("cpu"), processes=3, dataset=digits, config=tiny())
+    fabric = SimpleNamespace(device=torch.device("cpu"), world_size=3)
+    found = describe_environment(fabric, digits, tiny())
     assert json.loads(json.dumps(found)) == found
     assert found["versions"]["torch"] == torch.__version__
     assert found["threads"] == torch.get_num_threads()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -159,7 +160,8 @@ def test_the_environment_is_that_of_the_process_that_trains(run_path):
     assert [path.name for path in run_path.iterdir()] == ["config.json"]
     train(tiny(), run_path)
     data = load_dataset("digits")
-    expected = describe_environment(torch.device("cpu"), processes=1, dataset=data, config=tiny())
+    fabric = SimpleNamespace(device=torch.device("cpu"), world_size=1)
+    expected = describe_environment(fabric, data, tiny())
     assert RunFolder(run_path).read_json("environment.json") == expected
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from io import BytesIO
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.ndimage import correlate, gaussian_filter, map_coordinates
@@ -22,7 +22,7 @@ from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.exceptions import ParameterError
 from expertload.lab.data.dataset import LUMINANCE, ImageArray, Split
 
-Corruption: TypeAlias = Callable[[FloatArray, int, np.random.Generator], FloatArray]
+Corruption: TypeAlias = Callable[[FloatArray, np.random.Generator, Any], FloatArray]
 
 SEVERITIES = (1, 2, 3, 4, 5)
 CHUNK = 1000  # images at a time: a few dozen megabytes of floats
@@ -67,12 +67,12 @@ def corrupt(images: ImageArray, name: str, severity: int, *, seed: int = 0) -> I
     """
     check_option(name, corruption_names(), "name")
     check_count(severity, "severity", maximum=SEVERITIES[-1])
-    function = _CORRUPTIONS[name]
+    function, levels = _CORRUPTIONS[name]
     result = np.empty_like(images)
     for start in range(0, len(images), CHUNK):
         key = [seed, corruption_names().index(name), severity, start]
         piece = images[start : start + CHUNK].astype(np.float32) / 255
-        changed = function(piece, severity, np.random.default_rng(key))
+        changed = function(piece, np.random.default_rng(key), levels[severity - 1])
         result[start : start + CHUNK] = np.rint(np.clip(changed, 0, 1) * 255)
     return result
 
@@ -112,21 +112,18 @@ def parse_corruption(argument: str, after: str) -> tuple[str, tuple[int, ...]]:
 # ------------------------------------------------------------------ noise
 
 
-def gaussian_noise(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
+def gaussian_noise(images: FloatArray, rng: np.random.Generator, scale: float) -> FloatArray:
     """Add normal noise, as in low light."""
-    scale = (0.04, 0.06, 0.08, 0.09, 0.10)[severity - 1]
     return images + scale * rng.standard_normal(images.shape, dtype=np.float32)
 
 
-def shot_noise(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
+def shot_noise(images: FloatArray, rng: np.random.Generator, photons: int) -> FloatArray:
     """Count photons: a Poisson number, with a mean in proportion to the brightness."""
-    photons = (500, 250, 100, 75, 50)[severity - 1]
     return (rng.poisson(images * photons) / photons).astype(np.float32)
 
 
-def impulse_noise(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
+def impulse_noise(images: FloatArray, rng: np.random.Generator, share: float) -> FloatArray:
     """Set a share of the values to black or white: salt and pepper, each channel by itself."""
-    share = (0.01, 0.02, 0.03, 0.05, 0.07)[severity - 1]
     chance = rng.random(images.shape, dtype=np.float32)
     return np.where(chance < share, np.where(chance < share / 2, 0, 1), images).astype(np.float32)
 
@@ -146,20 +143,20 @@ def _disk(radius: float, softening: float) -> FloatArray:
     return disk
 
 
-def defocus_blur(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
+def defocus_blur(images: FloatArray, rng: np.random.Generator, level: Any) -> FloatArray:
     """Convolve with a disk."""
-    radius, softening = ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1, 0.2), (1.5, 0.1))[severity - 1]
+    radius, softening = level
     kernel = _disk(radius, softening).astype(np.float32)
     return correlate(images, kernel[None, :, :, None], mode="mirror")
 
 
-def glass_blur(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
+def glass_blur(images: FloatArray, rng: np.random.Generator, level: Any) -> FloatArray:
     """Let every pixel take the place of a neighbour, between two slight blurs.
 
     Each pixel becomes itself or one of its three neighbours above and to the left. (The paper
     speaks of shuffling; this is what was done for the published files.)
     """
-    sigma, rounds = ((0.05, 1), (0.25, 1), (0.4, 1), (0.25, 2), (0.4, 2))[severity - 1]
+    sigma, rounds = level
     spread = (0, sigma, sigma, 0)
     result = gaussian_filter(images, spread)
     n, height, width, _ = images.shape
@@ -171,15 +168,14 @@ def glass_blur(images: FloatArray, severity: int, rng: np.random.Generator) -> F
     return gaussian_filter(result, spread)
 
 
-def motion_blur(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
+def motion_blur(images: FloatArray, rng: np.random.Generator, level: Any) -> FloatArray:
     """Smear along a line, at most 45 degrees from level."""
-    radius, sigma = ((6, 1), (6, 1.5), (6, 2), (8, 2), (9, 2.5))[severity - 1]
+    radius, sigma = level
     return streak(images, radius, sigma, rng.uniform(-45, 45, size=len(images)))
 
 
-def zoom_blur(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
+def zoom_blur(images: FloatArray, rng: np.random.Generator, steps: int) -> FloatArray:
     """Average over a lens that zooms in, in steps of one per cent, about the exact middle."""
-    steps = (6, 11, 16, 21, 26)[severity - 1]
     height, width = images.shape[1:3]
     total = images.copy()
     for step in range(steps):
@@ -201,9 +197,9 @@ SNOW = (
 )
 
 
-def snow(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
+def snow(images: FloatArray, rng: np.random.Generator, level: Any) -> FloatArray:
     """Whiten the picture and let streaks of snow fall through it, twice."""
-    mean, spread, magnification, least, reach, width, kept = SNOW[severity - 1]
+    mean, spread, magnification, least, reach, width, kept = level
     n, rows, columns = images.shape[:3]
     flakes = rng.normal(mean, spread, size=(n, rows, columns, 1)).astype(np.float32)
     larger = (zoom_matrix(size, magnification) for size in (rows, columns))
@@ -216,21 +212,21 @@ def snow(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatAr
     return snowy
 
 
-def frost(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
+def frost(images: FloatArray, rng: np.random.Generator, level: Any) -> FloatArray:
     """Lay ice over the picture.
 
     The benchmark takes pieces of six photographs of frosted windows; here the ice is drawn
     procedurally, so that no picture has to be shipped. The strengths are the benchmark's.
     """
-    picture, frosting = ((1, 0.2), (1, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45))[severity - 1]
+    picture, frosting = level
     n, rows, columns, channels = images.shape
     layer = ice(n, rows, columns, rng)
     return picture * images + frosting * (layer if channels == 3 else luminance(layer))
 
 
-def fog(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
+def fog(images: FloatArray, rng: np.random.Generator, level: Any) -> FloatArray:
     """Add a cloud and darken again to the brightness that was there."""
-    strength, decay = ((0.2, 3), (0.5, 3), (0.75, 2.5), (1, 2), (1.5, 1.75))[severity - 1]
+    strength, decay = level
     brightest = images.max(axis=(1, 2, 3), keepdims=True)
     n, rows, columns = images.shape[:3]
     layer = cloud(n, rows, columns, decay, rng)[..., None]
@@ -238,9 +234,8 @@ def fog(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArr
     return foggy
 
 
-def brightness(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
+def brightness(images: FloatArray, rng: np.random.Generator, gain: float) -> FloatArray:
     """Raise the V of HSV: the largest channel grows, and the others keep their ratio to it."""
-    gain = (0.05, 0.1, 0.15, 0.2, 0.3)[severity - 1]
     value = images.max(axis=-1, keepdims=True)
     raised = np.minimum(value + np.float32(gain), 1)
     # Black has no hue to keep, and becomes grey.
@@ -260,18 +255,17 @@ ELASTIC = (
 )
 
 
-def contrast(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
+def contrast(images: FloatArray, rng: np.random.Generator, kept: float) -> FloatArray:
     """Draw every channel towards its mean over the image."""
-    kept = (0.75, 0.5, 0.4, 0.3, 0.15)[severity - 1]
     mean = images.mean(axis=(1, 2), keepdims=True)
     flat: FloatArray = (images - mean) * np.float32(kept) + mean
     return flat
 
 
-def elastic_transform(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
+def elastic_transform(images: FloatArray, rng: np.random.Generator, level: Any) -> FloatArray:
     """Tilt by a random affine map, then wobble by a smooth random field."""
     n, height, width, _ = images.shape
-    length, smoothness, play = (part * height for part in ELASTIC[severity - 1])
+    length, smoothness, play = (part * height for part in level)
     grid = np.meshgrid(np.arange(height), np.arange(width), indexing="ij")
     tilted = warp(images, *_affine_positions(n, np.stack(grid, axis=-1), play, rng))
     wobble = rng.uniform(-1, 1, size=(2, n, height, width))
@@ -295,9 +289,8 @@ def _affine_positions(
     return there[..., 0], there[..., 1]
 
 
-def pixelate(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
+def pixelate(images: FloatArray, rng: np.random.Generator, share: float) -> FloatArray:
     """Shrink and enlarge again, both by averaging boxes."""
-    share = (0.95, 0.9, 0.85, 0.75, 0.65)[severity - 1]
     matrices = []
     for size in images.shape[1:3]:
         small = max(int(size * share), 1)
@@ -305,9 +298,8 @@ def pixelate(images: FloatArray, severity: int, rng: np.random.Generator) -> Flo
     return resample(images, *matrices)
 
 
-def jpeg_compression(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
+def jpeg_compression(images: FloatArray, rng: np.random.Generator, quality: int) -> FloatArray:
     """Store as JPEG of low quality and read back."""
-    quality = (80, 65, 58, 50, 40)[severity - 1]
     image_module = require_extra("PIL.Image", "lab", "JPEG compression")
     result = np.empty_like(images)
     for position, image in enumerate(np.rint(images * 255).astype(np.uint8)):
@@ -319,22 +311,23 @@ def jpeg_compression(images: FloatArray, severity: int, rng: np.random.Generator
     return result
 
 
-_CORRUPTIONS: dict[str, Corruption] = {
-    "gaussian_noise": gaussian_noise,
-    "shot_noise": shot_noise,
-    "impulse_noise": impulse_noise,
-    "defocus_blur": defocus_blur,
-    "glass_blur": glass_blur,
-    "motion_blur": motion_blur,
-    "zoom_blur": zoom_blur,
-    "snow": snow,
-    "frost": frost,
-    "fog": fog,
-    "brightness": brightness,
-    "contrast": contrast,
-    "elastic_transform": elastic_transform,
-    "pixelate": pixelate,
-    "jpeg_compression": jpeg_compression,
+# For each name, what to call, and the last argument at each severity.
+_CORRUPTIONS: dict[str, tuple[Corruption, Sequence[Any]]] = {
+    "gaussian_noise": (gaussian_noise, (0.04, 0.06, 0.08, 0.09, 0.10)),
+    "shot_noise": (shot_noise, (500, 250, 100, 75, 50)),
+    "impulse_noise": (impulse_noise, (0.01, 0.02, 0.03, 0.05, 0.07)),
+    "defocus_blur": (defocus_blur, ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1, 0.2), (1.5, 0.1))),
+    "glass_blur": (glass_blur, ((0.05, 1), (0.25, 1), (0.4, 1), (0.25, 2), (0.4, 2))),
+    "motion_blur": (motion_blur, ((6, 1), (6, 1.5), (6, 2), (8, 2), (9, 2.5))),
+    "zoom_blur": (zoom_blur, (6, 11, 16, 21, 26)),
+    "snow": (snow, SNOW),
+    "frost": (frost, ((1, 0.2), (1, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45))),
+    "fog": (fog, ((0.2, 3), (0.5, 3), (0.75, 2.5), (1, 2), (1.5, 1.75))),
+    "brightness": (brightness, (0.05, 0.1, 0.15, 0.2, 0.3)),
+    "contrast": (contrast, (0.75, 0.5, 0.4, 0.3, 0.15)),
+    "elastic_transform": (elastic_transform, ELASTIC),
+    "pixelate": (pixelate, (0.95, 0.9, 0.85, 0.75, 0.65)),
+    "jpeg_compression": (jpeg_compression, (80, 65, 58, 50, 40)),
 }
 
 

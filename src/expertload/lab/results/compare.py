@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -237,24 +236,16 @@ def _sentences(result: RunComparison) -> list[str]:
     if result.closed_form is not None:
         sentences.append(f"Closed form: {result.closed_form}.")
     chance = (result.closed_form or result.permutation).p_value
-    verdict = partial(_verdict, number, 1 - result.confidence_level)
+
+    def verdict(difference: float, p_value: float, names: tuple[str, str], what: str) -> str:
+        if p_value >= 1 - result.confidence_level:
+            return f"The choice of {what} alone could explain the difference (p = {p_value:.2g})."
+        better = names[0] if (difference > 0) == number.higher_is_better else names[1]
+        return f"{better} is better, beyond what the choice of {what} explains (p = {p_value:.2g})."
+
     sentences.append(verdict(result.difference, chance, (first, second), "test cases"))
     if result.by_seed is not None:
         mean, n = result.by_seed.mean, len(result.by_seed.seeds)
         sentences.append(f"Over {n} seeds: mean {mean}.")
         sentences.append(verdict(mean.difference, mean.p_value, result.names, "seeds"))
     return sentences
-
-
-def _verdict(
-    number: Measure,
-    risk: float,
-    difference: float,
-    p_value: float,
-    names: tuple[str, str],
-    what: str,
-) -> str:
-    if p_value >= risk:
-        return f"The choice of {what} alone could explain the difference (p = {p_value:.2g})."
-    better = names[0] if (difference > 0) == number.higher_is_better else names[1]
-    return f"{better} is better, beyond what the choice of {what} explains (p = {p_value:.2g})."

@@ -149,13 +149,7 @@ def evaluate_outliers(
         temperature,
         names=("msp",) if run.folder.is_ensemble else SCORE_NAMES,
     )
-    sets = OutlierSets(
-        data=data,
-        max_images=max_images,
-        seed=run.config.data.split_seed,
-        image_size=run.config.data.image_size,
-        data_dir=run.access["data_dir"],
-    )
+    sets = OutlierSets(run, data, max_images)
     inside = scorer.scores(sets.inliers)
     results: dict[str, Numbers] = {}
     conversions: dict[str, str] = {}
@@ -342,29 +336,23 @@ def describe_settings(settings: Mapping[str, Any]) -> str:
 Outliers = tuple[Split, str]  # converted for the network, and a description of the conversion
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class OutlierSets:
     """Finds the inliers of a network and its outliers by name.
 
     Attributes
     ----------
+    run : FinishedRun
+        Its settings are those of splits, of corruptions and of images in a folder.
     data : Dataset
-        The network's training data; its test images are the inliers.
+        The data of the run; its test images are the inliers.
     max_images : int or None
         Use at most this many inliers and outliers, evenly spread over the split.
-    seed : int
-        The seed of splits and corruptions.
-    image_size : int or None
-        The size to which images of a folder are resized, as for the run.
-    data_dir : path or None
-        Where data files are.
     """
 
+    run: FinishedRun
     data: Dataset
-    max_images: int | None = None
-    seed: int = 0
-    image_size: int | None = None
-    data_dir: str | Path | None = None
+    max_images: int | None
 
     @property
     def inliers(self) -> Split:
@@ -379,13 +367,15 @@ class OutlierSets:
 
     def _corrupted(self, argument: str) -> Outliers:
         corruption, severities = parse_corruption(argument, OWN)
-        every = corrupt_split(self.inliers, corruption, severities, seed=self.seed)
+        seed = self.run.config.data.split_seed
+        every = corrupt_split(self.inliers, corruption, severities, seed=seed)
         return self._thinned(every), "as they are"
 
     def _others(self, name: str) -> Outliers:
         # Images of a folder are resized like those of the run, so that only their content differs.
-        size = self.image_size if name.startswith("folder:") else None
-        others = load_dataset(name, data_dir=self.data_dir, seed=self.seed, image_size=size)
+        config, data_dir = self.run.config.data, self.run.access["data_dir"]
+        size = config.image_size if name.startswith("folder:") else None
+        others = load_dataset(name, data_dir=data_dir, seed=config.split_seed, image_size=size)
         if np.array_equal(others.test.images, self.data.test.images):
             raise ParameterError(
                 f"The outliers must differ from the run's own test images. Got {name!r} for both. "

@@ -56,22 +56,17 @@ class _Process:
         """Whether it has ended."""
         if self.process.poll() is None:
             return False
-        self._close_pipe()
+        self.process.communicate()  # closes the pipe
         return True
 
     def stop(self) -> None:
         """Stop it; unsaved work will be trained again."""
         self.process.terminate()
         try:
-            self.process.wait(timeout=5)
+            self.process.communicate(timeout=5)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait()
-        self._close_pipe()
-
-    def _close_pipe(self) -> None:
-        if self.process.stdin is not None:
-            self.process.stdin.close()
+            self.process.communicate()
 
 
 def _cores() -> int:

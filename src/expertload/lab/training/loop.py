@@ -127,15 +127,7 @@ def train(
         if fabric.broadcast(RunFolder(folder).is_done):
             return _results_of(run, heard)
         if fabric.is_global_zero:
-            run.record_environment(
-                describe_environment(
-                    fabric.device,
-                    processes=fabric.world_size,
-                    dataset=dataset,
-                    config=config,
-                    changed=changed,
-                )
-            )
+            run.record_environment(describe_environment(fabric, dataset, config, changed))
         return _train(config, run, dataset, model, loss, fabric, heard)
 
 

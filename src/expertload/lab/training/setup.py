@@ -146,21 +146,16 @@ def refuse_no_batches(n_images: int, training: TrainingConfig) -> None:
 
 
 def describe_environment(
-    device: torch.device,
-    *,
-    processes: int,
-    dataset: Dataset,
-    config: RunConfig,
-    changed: Sequence[str] = (),
+    fabric: Fabric, dataset: Dataset, config: RunConfig, changed: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return the environment of this process: machine, devices and versions, for JSON."""
-    sources = sources_of(config)
+    device, sources = fabric.device, sources_of(config)
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-        "processes": processes,
+        "processes": fabric.world_size,
         "data": {"source": dataset.source, "sha256": dataset.checksum(), **dataset.description()},
         **({"sources": sources} if sources else {}),
         **({"set": list(changed)} if changed else {}),
