@@ -197,7 +197,7 @@ SNOW = (
 )
 
 
-def snow(images: FloatArray, rng: np.random.Generator, level: Any) -> FloatArray:
+def snow(images: FloatArray, rng: np.random.Generator, level: tuple[float, ...]) -> FloatArray:
     """Whiten the picture and let streaks of snow fall through it, twice."""
     mean, spread, magnification, least, reach, width, kept = level
     n, rows, columns = images.shape[:3]
@@ -212,7 +212,7 @@ def snow(images: FloatArray, rng: np.random.Generator, level: Any) -> FloatArray
     return snowy
 
 
-def frost(images: FloatArray, rng: np.random.Generator, level: Any) -> FloatArray:
+def frost(images: FloatArray, rng: np.random.Generator, level: tuple[float, ...]) -> FloatArray:
     """Lay ice over the picture.
 
     The benchmark takes pieces of six photographs of frosted windows; here the ice is drawn
@@ -224,7 +224,7 @@ def frost(images: FloatArray, rng: np.random.Generator, level: Any) -> FloatArra
     return picture * images + frosting * (layer if channels == 3 else luminance(layer))
 
 
-def fog(images: FloatArray, rng: np.random.Generator, level: Any) -> FloatArray:
+def fog(images: FloatArray, rng: np.random.Generator, level: tuple[float, ...]) -> FloatArray:
     """Add a cloud and darken again to the brightness that was there."""
     strength, decay = level
     brightest = images.max(axis=(1, 2, 3), keepdims=True)
