@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -223,6 +223,7 @@ LEARNED: Mapping[str, type[TemperatureScaling] | type[CorrectnessModel]] = {
 CONFIDENCE_SCORES = (PLAIN, *FROM_LOGITS, *LEARNED)
 
 
+@dataclass(repr=False)
 class ConfidenceScore:
     """A confidence by name, fitted if it has parameters.
 
@@ -245,9 +246,11 @@ class ConfidenceScore:
     array([0.2, 0. ])
     """
 
-    def __init__(self, name: str = PLAIN) -> None:
-        self.name = check_option(name, CONFIDENCE_SCORES, "name")
-        self.model_: TemperatureScaling | CorrectnessModel | None = None
+    name: str = PLAIN
+    model_: TemperatureScaling | CorrectnessModel | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        check_option(self.name, CONFIDENCE_SCORES, "name")
 
     @property
     def is_learned(self) -> bool:
@@ -320,13 +323,6 @@ class ConfidenceScore:
         if isinstance(model, Mapping):
             score.model_ = LEARNED[score.name].from_dict(model)
         return score
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ConfidenceScore):
-            return NotImplemented
-        return (self.name, self.model_) == (other.name, other.model_)
-
-    __hash__ = None  # type: ignore[assignment]  # fit changes the object in place
 
     def __repr__(self) -> str:
         return f"ConfidenceScore({self.name!r})"

@@ -37,8 +37,8 @@ from expertload.lab.results.tables import (
     Table,
     build_tables,
     make_table,
+    markdown_of,
     marks_of,
-    write_tables,
 )
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder
@@ -236,7 +236,7 @@ def test_outliers_have_a_table_for_each_kind():
     svhn, fashion = build_tables(rows, kind="ood", losses=["ce", "ce+aucoc"])
     assert svhn.caption == "cifar100, small-cnn: AUROC of outliers from svhn"
     published = find_published_outliers("cifar100", "svhn").figures
-    table = grid(write_tables([svhn]))
+    table = grid(markdown_of(svhn))
     assert table[0] == ["loss", "seeds", "MSP ↑", "published", "ODIN perturbed ↑"]
     assert table[1][2:] == ["<u>80.00</u>", f"{published['ce']['msp']:.2f}", "**85.00**"]
     assert table[2][2:] == ["**90.00**", f"{published['ce+aucoc']['msp']:.2f}", DASH]
@@ -282,7 +282,7 @@ def test_from_runs_to_a_table(tmp_path):
 
 def test_markdown_keeps_bars_inside_their_cell():
     table = replace(table_of("aucoc", [1.0]), lines=(Line("a|b", 1, (Cell(1.0, None, None),)),))
-    assert "| a\\|b | 1 |" in write_tables([table])
+    assert "| a\\|b | 1 |" in markdown_of(table)
 
 
 def test_csv_holds_unrounded_figures():

@@ -121,8 +121,9 @@ def make_table(
     | ce+aucoc | 1 | **95.00** |
     <BLANKLINE>
     """
+    check_option(format, get_args(TableFormat), "format")
     tables = build_tables(rows, kind=kind, losses=losses)
-    return write_tables(tables, format=format)
+    return _csv(tables) if format == "csv" else "\n".join(map(markdown_of, tables))
 
 
 def build_tables(
@@ -286,18 +287,6 @@ def marks_of(table: Table, column: int) -> list[Mark]:
     return [marks.get(place, "") for place in printed]
 
 
-def write_tables(
-    tables: Sequence[Table],
-    *,
-    format: TableFormat = "markdown",  # noqa: A002 - the usual name
-) -> str:
-    """Return tables as text; CSV is one table, one row per cell, without rounding."""
-    check_option(format, get_args(TableFormat), "format")
-    if format == "csv":
-        return _csv(tables)
-    return "\n".join(map(_markdown, tables))
-
-
 def _grid(table: Table) -> list[list[str]]:
     """Return the words of a table, the headings first; published figures follow their column."""
     columns = [
@@ -326,7 +315,8 @@ def _marked(figure: str, mark: Mark) -> str:
     return {"best": f"**{figure}**", "second": f"<u>{figure}</u>"}.get(mark, figure)
 
 
-def _markdown(table: Table) -> str:
+def markdown_of(table: Table) -> str:
+    """Return a table in Markdown, under its caption."""
     headings, *body = _grid(table)
     grid = [headings, ["---", *["---:"] * (len(headings) - 1)], *body]
     lines = ["| " + " | ".join(word.replace("|", "\\|") for word in words) + " |" for words in grid]
@@ -339,6 +329,7 @@ def _markdown(table: Table) -> str:
 
 
 def _csv(tables: Sequence[Table]) -> str:
+    """Return tables as one, with a row per cell, without rounding."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)

@@ -7,7 +7,6 @@ weights and optimiser, or model and history, disagree.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,10 +60,8 @@ class TrainingState:
 
     @property
     def kinds(self) -> list[Weights]:
-        """The kinds of weights that have been evaluated: raw, and averaged."""
-        return [
-            kind for kind in KINDS if any(key_of(self.select_by, kind) in r for r in self.history)
-        ]
+        """The kinds of weights that are evaluated: raw, and averaged if there is an average."""
+        return [kind for kind in KINDS if kind == "raw" or self.average is not None]
 
     def best_epoch(self, kind: Weights) -> int:
         """Return the index of the best epoch of a kind of weights; the first one if equal."""
@@ -77,10 +74,9 @@ class TrainingState:
         )
 
     def _score(self, record: dict[str, Any], kind: Weights) -> float:
-        """Return a score, higher is better; an epoch without such weights has the lowest."""
+        """Return a score, higher is better."""
         sign = 1 if find_measure(self.select_by).higher_is_better else -1
-        key = key_of(self.select_by, kind)
-        return sign * float(record[key]) if key in record else -math.inf
+        return sign * float(record[key_of(self.select_by, kind)])
 
     def resume(self) -> None:
         """Restore the end of the last saved epoch, if there is one."""
