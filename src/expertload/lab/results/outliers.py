@@ -471,5 +471,4 @@ def _resized(images: ImageArray, size: tuple[int, int]) -> ImageArray:
     floats = torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).float()
     changed = torch.nn.functional.interpolate(floats, size=size, mode="bilinear", antialias=True)
     rounded = changed.round_().clamp_(0, 255).to(torch.uint8)
-    converted: ImageArray = rounded.permute(0, 2, 3, 1).contiguous().numpy()
-    return converted
+    return rounded.permute(0, 2, 3, 1).contiguous().numpy()

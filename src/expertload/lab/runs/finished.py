@@ -269,5 +269,4 @@ def mean_logits(runs: Sequence[FinishedRun], split: str) -> tuple[FloatArray, In
 
 def probabilities_of(logits: FloatArray) -> FloatArray:
     """Return the softmax of logits, in double precision."""
-    proba: FloatArray = softmax(logits.astype(np.float64), axis=1)
-    return proba
+    return softmax(logits.astype(np.float64), axis=1)

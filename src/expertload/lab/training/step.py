@@ -144,8 +144,7 @@ class WeightAverage:
     @property
     def state(self) -> dict[str, Tensor]:
         """The averaged weights, named as those of the network."""
-        state: dict[str, Tensor] = self._average.module.state_dict()
-        return state
+        return self._average.module.state_dict()
 
     def update(self) -> None:
         """Add the current weights to the average."""
