@@ -15,8 +15,6 @@ from expertload.cli.options import COLUMNS, OPENING, Policy, Rows, load_policy, 
 from expertload.cli.screen import console, one_line, rows_done
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from expertload.io import ColumnNames, DecisionCounts, FileOptions
 
 
@@ -72,29 +70,25 @@ def decide(
 
 def _say(file: Path, counts: DecisionCounts, expected: float) -> None:
     screen = console(stderr=True)  # standard output may hold the decisions
-    screen.print(one_line(f"{file.name}: {counts.columns}"), style="dim", soft_wrap=True)
+    screen.say(one_line(f"{file.name}: {counts.columns}"), "dim")
     automated, load = shares(counts.n_delegated / counts.n_cases)
-    screen.print(
+    screen.say(
         f"{counts.n_cases} case{'' if counts.n_cases == 1 else 's'}: "
         f"{counts.n_accepted} decided automatically ({automated}), "
-        f"{counts.n_delegated} to experts ({load}).",
-        soft_wrap=True,
+        f"{counts.n_delegated} to experts ({load})."
     )
     before = " and ".join(shares(expected))
-    screen.print(f"When the policy was made, these were {before}.", style="dim", soft_wrap=True)
+    screen.say(f"When the policy was made, these were {before}.", "dim")
     if counts.load is not None and counts.load.warns:
-        screen.print(counts.load.summary(), style="yellow", soft_wrap=True)
-    _print_reason(screen, counts.n_invalid, "could not be decided")
-    _print_reason(screen, counts.n_without_threshold, "belong to a group without a threshold")
-
-
-def _print_reason(screen: Console, n_cases: int, what: str) -> None:
-    if n_cases:
-        screen.print(
-            f"{n_cases} of those to experts {what}; the column 'why' gives the reason.",
-            style="yellow",
-            soft_wrap=True,
-        )
+        screen.say(counts.load.summary(), "yellow")
+    reasons = {
+        "could not be decided": counts.n_invalid,
+        "belong to a group without a threshold": counts.n_without_threshold,
+    }
+    for what, n in reasons.items():
+        if n:
+            why = "the column 'why' gives the reason"
+            screen.say(f"{n} of those to experts {what}; {why}.", "yellow")
 
 
 @takes(columns=COLUMNS.only("probabilities", "classes", "normalize", "confidence", "group"))

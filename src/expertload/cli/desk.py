@@ -135,7 +135,7 @@ def serve(
             reached_at = os.environ.get("EXPERTLOAD_DESK_ADDRESS", address).rstrip("/")
             if Path(place).is_dir():
                 write_atomically(Path(place, SERVED_AT), reached_at)
-            console(stderr=True).print(f"The desk is at {address} (Ctrl-C ends it).", markup=False)
+            console(stderr=True).print(f"The desk is at {address} (Ctrl-C ends it).")
             # Behind a proxy, nobody needs a link: 'desk user add' adds the first manager.
             needs_link = passwords and proxy is None
             if needs_link and (secret := desk.write(first_link)) is not None:
@@ -205,7 +205,7 @@ def list_policies(*, desk: Desk) -> None:
         point, reason = policy.point, f"  {one_line(row.reason)}" if row.reason else ""
         model = f", model {one_line(policy.model)}" if policy.model is not None else ""
         promise = f"accuracy {point.target_accuracy:g}, load {point.expert_load:.1%}{model}"
-        console().print(f"{row.id}  {row.state}  {promise}{reason}", markup=False)
+        console().print(f"{row.id}  {row.state}  {promise}{reason}")
 
 
 @takes(place=DESK)

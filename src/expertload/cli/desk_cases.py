@@ -115,7 +115,7 @@ def _summarise(outcomes: Counter[tuple[str, str]], examples: dict[tuple[str, str
             first = examples[status, why] if status == "refused" else ""
             example = f" First case: {first}" if first else ""
             line = f"  {n:,} {status}: {one_line(why + example)}"
-            screen.print(line, markup=False, soft_wrap=True)
+            screen.say(line)
     if totals["refused"] or totals["not sent"]:
         complain("Run the same command again for what was not sent; change what was refused.")
         raise typer.Exit(1)
@@ -260,10 +260,10 @@ def _play_a_day(desk: Desk, digits: Digits, colleagues: list[int]) -> Digits:
         loads.append(each.load)
         if len(loads) == 4 or each.news:
             mean = sum(loads) / len(loads)
-            screen.print(f"load {mean:4.0%}  {'#' * round(40 * mean)}", markup=False)
+            screen.print(f"load {mean:4.0%}  {'#' * round(40 * mean)}")
             loads.clear()
         if each.news:
-            screen.print(f"  {each.news}", markup=False, soft_wrap=True)
+            screen.say(f"  {each.news}")
     return digits
 
 

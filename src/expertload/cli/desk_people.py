@@ -75,7 +75,7 @@ def list_tokens(*, desk: Desk) -> None:
 
     for row in desk.read(accounts.all_tokens):
         ended = "" if row.ended is None else "  ended"
-        console().print(f"{row.id}  {one_line(row.name)}  {row.role}{ended}", markup=False)
+        console().print(f"{row.id}  {one_line(row.name)}  {row.role}{ended}")
 
 
 # ------------------------------------------------------------------ people
@@ -162,7 +162,7 @@ def list_users(*, desk: Desk) -> None:
     for person in desk.read(accounts.people_of):
         state = "  disabled" if person.is_disabled else "  away" if person.away else ""
         roles = ", ".join(sorted(person.roles)) or "no role"
-        console().print(f"{one_line(person.name)}  {roles}{state}", markup=False)
+        console().print(f"{one_line(person.name)}  {roles}{state}")
 
 
 def _user(desk: Desk, name: str) -> int:

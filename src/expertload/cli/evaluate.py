@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
+from expertload import __version__
 from expertload._format import percent
 from expertload._names import METHODS
 from expertload.cli.files import check_models, check_output, print_warnings, read_models, say_where
@@ -249,8 +249,6 @@ def _save_policy(models: Models, path: Path, *, is_named: bool) -> None:
 
 
 def _to_dict(models: Models, comparisons: Comparisons) -> dict[str, Any]:
-    from expertload import __version__
-
     first, (compared, apart) = next(iter(models)), comparisons
     return {
         "expertload": __version__,
@@ -341,11 +339,19 @@ def cascade(
         costs=numbers_in(costs, "prices", "1,20,300"),
     )
     stages = _stages(found, [*tables])
-    if as_json:
-        files = [table.where for table in tables.values()]
-        typer.echo(json.dumps(_cascade_to_dict(found, files, stages), indent=2, allow_nan=False))
-    else:
+    if not as_json:
         _show_cascade(found, stages)
+        return
+    shown = ("confidence_level", "is_certified", "guarantee", "expert_load", "mean_cost")
+    content = {
+        "expertload": __version__,
+        "files": [table.where for table in tables.values()],
+        "n_cases": int(found.point.n_cases),
+        "target_accuracy": found.point.target_accuracy,
+        **{what: getattr(found, what) for what in shown},
+        "stages": stages,
+    }
+    typer.echo(json.dumps(content, indent=2, allow_nan=False))
 
 
 def _stages(found: CertifiedCascade, names: list[str]) -> list[dict[str, Any]]:
@@ -367,25 +373,6 @@ def _stages(found: CertifiedCascade, names: list[str]) -> list[dict[str, Any]]:
     ]
 
 
-def _cascade_to_dict(
-    found: CertifiedCascade, files: list[str], stages: list[dict[str, Any]]
-) -> dict[str, Any]:
-    from expertload import __version__
-
-    return {
-        "expertload": __version__,
-        "files": files,
-        "n_cases": int(found.point.n_cases),
-        "target_accuracy": found.point.target_accuracy,
-        "confidence_level": found.confidence_level,
-        "is_certified": found.is_certified,
-        "guarantee": found.guarantee,
-        "expert_load": found.expert_load,
-        "mean_cost": found.mean_cost,
-        "stages": stages,
-    }
-
-
 def _show_cascade(found: CertifiedCascade, stages: list[dict[str, Any]]) -> None:
     from expertload.operating_point.point import digits
 
@@ -404,11 +391,10 @@ def _show_cascade(found: CertifiedCascade, stages: list[dict[str, Any]]) -> None
     load, screen = found.expert_load, console()
     screen.print(table_of(headings, map(row, stages)))
     screen.print()
-    screen.print(
+    screen.say(
         f"The models decide {percent(1 - load)} of {found.point.n_cases:.0f} cases and leave "
         f"{percent(load)} to experts. A case costs {found.mean_cost:.4g} on average, and "
-        f"{found.costs[2]:.4g} if experts decide all.",
-        soft_wrap=True,
+        f"{found.costs[2]:.4g} if experts decide all."
     )
     style = "green" if found.is_certified else "yellow"
-    screen.print(Text(found.guarantee, style=style), soft_wrap=True)
+    screen.say(found.guarantee, style)

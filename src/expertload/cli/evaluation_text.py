@@ -10,13 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from expertload._format import percent, promised, shares
-from expertload.cli.screen import one_line, table_of
+from expertload.cli.screen import Screen, one_line, table_of
 from expertload.operating_point.point import digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from rich.console import Console
 
     from expertload.calibrators import ConfidenceScore
     from expertload.cli.evaluate import Comparisons, Models
@@ -29,34 +27,29 @@ if TYPE_CHECKING:
 N_GROUPS = 5
 
 
-def print_evaluation(
-    screen: Console, name: str, table: PredictionsTable, found: Evaluation
-) -> None:
+def print_evaluation(screen: Screen, name: str, table: PredictionsTable, found: Evaluation) -> None:
     """Print the numbers, the operating point as a sentence, and the worst groups."""
     screen.print(Text(one_line(name), style="bold"), Text(f"{table.n_cases} cases", style="dim"))
-    screen.print(Text(one_line(f"{table.where}: {table.used}"), style="dim"), soft_wrap=True)
+    screen.say(one_line(f"{table.where}: {table.used}"), "dim")
     screen.print()
     screen.print(_grid(found.rows))
     screen.print()
     certified = getattr(found.policy, "certified", found.is_certified)
     lead, conditions = found.lead
-    screen.print(Text(one_line(lead), style="green" if certified else "yellow"))
-    screen.print(Text(one_line(conditions), style="dim"))
+    screen.print(one_line(lead), style="green" if certified else "yellow")
+    screen.print(one_line(conditions), style="dim")
     if found.thresholds is not None:
         screen.print()
         screen.print(_points(*found.thresholds))
     if found.team is not None:
         screen.print()
         screen.print(_grid(found.team_rows))
-        screen.print(Text(str(found.team), style="dim"))
+        screen.print(str(found.team), style="dim")
     if found.groups:
         screen.print()
         if found.thresholds is not None:
-            one = digits(found.operating_point.threshold)
-            bare = (
-                f"For comparison: one threshold for all cases ({one}), with no promise to a group."
-            )
-            screen.print(Text(bare, style="dim"))
+            one = f"one threshold for all cases ({digits(found.operating_point.threshold)})"
+            screen.print(f"For comparison: {one}, with no promise to a group.", style="dim")
         screen.print(_groups(found))
     if found.target_certification is not None:
         certified = found.target_certification.items()
@@ -64,43 +57,39 @@ def print_evaluation(
         screen.print()
         screen.print(_points("target", targets))
         level = promised(found.target_certification.confidence_level)
-        screen.print(Text(f"All of these hold together, with {level} confidence.", style="dim"))
+        screen.print(f"All of these hold together, with {level} confidence.", style="dim")
     screen.print()
 
 
 def print_comparisons(
-    screen: Console, models: Models, comparisons: Comparisons, matched_by: str | None = None
+    screen: Screen, models: Models, comparisons: Comparisons, matched_by: str | None = None
 ) -> None:
     """Print each model minus the first, how cases were matched, and what was not compared."""
     first, (compared, apart) = next(iter(models)), comparisons
     target = promised(models[first][1].target_accuracy)
     for other, found in compared.items():
         pair = one_line(f"{other} minus {first}")
-        screen.print(Text(f"AUCOC, {pair}: {found.aucoc}"), soft_wrap=True)
+        screen.say(f"AUCOC, {pair}: {found.aucoc}")
         if found.load is not None:
-            screen.print(
-                Text(f"Load at {target}, {pair}: {_points_of(found.load)}"), soft_wrap=True
-            )
+            screen.say(f"Load at {target}, {pair}: {_points_of(found.load)}")
     if compared:
         how = (
             "assumed to be the same cases, in the same order; --id COLUMN matches them"
             if matched_by is None
             else f"on the same cases, matched by {one_line(matched_by)}"
         )
-        screen.print(Text(f"Paired comparisons, {how}.", style="dim"))
+        screen.print(f"Paired comparisons, {how}.", style="dim")
     for other, why in apart.items():
         refusal = one_line(f"{other} is not compared with {first}. {why}")
-        screen.print(Text(refusal, style="yellow"), soft_wrap=True)
+        screen.say(refusal, "yellow")
 
 
 def _points_of(change: Interval) -> str:
     """Return a difference in load in points, and whether it may be chance."""
     low, high = 100 * change.low, 100 * change.high
     chance = "; this may be chance" if low <= 0 <= high else ""
-    level = promised(change.confidence_level)
-    return (
-        f"{100 * change.estimate:+.1f} points ({level} interval {low:+.1f} to {high:+.1f}){chance}"
-    )
+    interval = f"{promised(change.confidence_level)} interval {low:+.1f} to {high:+.1f}"
+    return f"{100 * change.estimate:+.1f} points ({interval}){chance}"
 
 
 def _grid(rows: Iterable[tuple[str, str, str]]) -> Table:
@@ -118,10 +107,10 @@ def _points(what: str, points: Mapping[Any, OperatingPoint]) -> Table:
     """Return a table of the certified points of groups, answers or targets."""
 
     def row(name: Any, point: OperatingPoint) -> tuple[Text | str, ...]:
-        threshold, right = Text("none certified", style="yellow"), ""
-        if point.accuracy is not None:
-            threshold, right = Text(digits(point.threshold)), percent(point.accuracy)
-        return Text(one_line(name)), threshold, *shares(point.expert_load), right
+        load = shares(point.expert_load)
+        if point.accuracy is None:
+            return one_line(name), Text("none certified", style="yellow"), *load, ""
+        return one_line(name), digits(point.threshold), *load, percent(point.accuracy)
 
     headings = (what, "threshold", "automated", "load", "right when automatic")
     return table_of(headings, [row(*point) for point in points.items()])
@@ -135,7 +124,7 @@ def _groups(found: Evaluation) -> Table:
         if rate is not None:
             right = f"{percent(rate.estimate)} ({percent(rate.low)} to {percent(rate.high)})"
         few = Text("few cases" if group.is_small else "", style="yellow")
-        return Text(one_line(group.name)), str(group.n_cases), right, *shares(load), few
+        return one_line(group.name), str(group.n_cases), right, *shares(load), few
 
     rows, left_out = [row(group) for group in found.groups[:N_GROUPS]], len(found.groups) - N_GROUPS
     if left_out > 0:
@@ -219,7 +208,7 @@ def _only(tables: Mapping[str, PredictionsTable]) -> PredictionsTable:
     return table
 
 
-def print_choice(screen: Console, choice: SplitChoice) -> None:
+def print_choice(screen: Screen, choice: SplitChoice) -> None:
     """Print the loads of all scores, the load saved, and which cases remain."""
     found = choice.found
     styles = {name: "bold" if name == found.score.name else "" for name in found.loads}
@@ -230,12 +219,7 @@ def print_choice(screen: Console, choice: SplitChoice) -> None:
     target = promised(found.target_accuracy)
     screen.print(table_of(["confidence", f"automated at {target}", f"load at {target}"], rows))
     screen.print()
-    screen.print(Text(str(found)))
-    screen.print(
-        Text(
-            f"The results below use the other {choice.rest.n_cases} cases, which were not used for "
-            "the choice.",
-            style="dim",
-        )
-    )
+    screen.print(str(found))
+    others = f"the other {choice.rest.n_cases} cases, which were not used for the choice"
+    screen.print(f"The results below use {others}.", style="dim")
     screen.print()

@@ -5,17 +5,14 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from expertload.cli.screen import complain, rows_done, true_text
+from expertload.cli.screen import Screen, complain, rows_done, true_text
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from expertload.io import ColumnNames, FileOptions, Identity, PredictionsTable
 
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -123,7 +120,7 @@ def name_files(files: Sequence[Path]) -> list[str]:
     paths = [true_text(str(file)) for file in files]
     if len(set(paths)) == len(files):
         return paths
-    return [f"{path} ({i})" for path, i in zip(paths, count(1))]
+    return [f"{path} ({i})" for i, path in enumerate(paths, start=1)]
 
 
 def _named(called: Sequence[str] | None, found: Sequence[str]) -> list[str]:
@@ -186,7 +183,7 @@ def _is_same(target: Path, other: Path) -> bool:
 
 
 def say_where(
-    screen: Console, report: Path | None, policy: Path | None, model: str | None = None
+    screen: Screen, report: Path | None, policy: Path | None, model: str | None = None
 ) -> None:
     """Print where a report and the policy of a model are, and what the policy is for.
 
@@ -199,11 +196,11 @@ def say_where(
     The report is in report.html.
     """
     if report is not None:
-        screen.print(f"The report is in {report}.", soft_wrap=True)
+        screen.say(f"The report is in {report}.")
     if policy is not None:
         whose = "" if model is None else f" of {model}"
         how = f"expertload decide {policy} NEW_FILE"
-        screen.print(f"The policy{whose} is in {policy}: {how}", soft_wrap=True)
+        screen.say(f"The policy{whose} is in {policy}: {how}")
 
 
 def check_picture(out: Path, *, others: Iterable[Path] = ()) -> None:

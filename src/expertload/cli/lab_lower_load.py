@@ -11,10 +11,9 @@ from rich.text import Text
 
 from expertload.cli.lab_train import ACCESS, TRAINING
 from expertload.cli.options import takes
-from expertload.cli.screen import console, table_of
+from expertload.cli.screen import Screen, console, table_of
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
     from expertload.lab.ladder.outcome import LadderRow, LowerLoad
@@ -101,13 +100,13 @@ def lower_load(
     print_outcome(screen, found)
 
 
-def print_outcome(screen: Console, found: LowerLoad) -> None:
+def print_outcome(screen: Screen, found: LowerLoad) -> None:
     """Print the table, the promise, and the paths of all output."""
     from expertload.lab.ladder.outcome import HALVES
     from expertload.lab.runs.folder import RunFolder
 
     def say(line: str) -> None:
-        screen.print(line, soft_wrap=True)
+        screen.say(line)
 
     screen.print()
     screen.print(_table(found, wide=screen.width >= WIDE))

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +20,6 @@ from expertload.cli.screen import console, neutral, rows_done, table_of
 from expertload.lab import TableFormat, TableKind
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
     from expertload.lab.results.evaluate import RunEvaluation
@@ -81,33 +81,23 @@ def evaluate(
 
         models = with_views(runs, views=views, **access)
         for run in models:
-            console(stderr=as_json).print(f"{run.name}: {run.choice}", soft_wrap=True)
+            console(stderr=as_json).say(f"{run.name}: {run.choice}")
     evaluation = evaluate_runs(models, calibrator=calibrator, target_accuracies=targets, **access)
     if as_json:
         typer.echo(json.dumps(asdict(evaluation), indent=2))
     else:
         console().print(_numbers(evaluation))
-    if out is not None or save_policy is not None:
-        _write_outputs(models, targets, evaluation.data, out, save_policy, console(stderr=as_json))
+    if out is None and save_policy is None:
+        return
+    from expertload.lab.results.evaluate import evaluate_test_cases, write_report
+    from expertload.lab.results.evaluate import save_policy as write_policy
 
-
-def _write_outputs(
-    runs: Sequence[Path | FinishedRun],
-    targets: list[float] | None,
-    data: str,
-    out: Path | None,
-    policy: Path | None,
-    screen: Console,
-) -> None:
-    """Write the report and the policy."""
-    from expertload.lab.results.evaluate import evaluate_test_cases, save_policy, write_report
-
-    models = evaluate_test_cases(runs, target_accuracies=targets)
+    tested, screen = evaluate_test_cases(models, target_accuracies=targets), console(stderr=as_json)
     if out is not None:
-        write_report(models, out, title=f"Expert load on {data}")
-    say_where(screen, out, None)
-    if policy is not None:
-        say_where(screen, None, policy, save_policy(models, policy))
+        write_report(tested, out, title=f"Expert load on {evaluation.data}")
+        say_where(screen, out, None)
+    if save_policy is not None:
+        say_where(screen, None, save_policy, write_policy(tested, save_policy))
 
 
 def _numbers(evaluation: RunEvaluation) -> Table:
@@ -120,15 +110,9 @@ def _numbers(evaluation: RunEvaluation) -> Table:
     title = f"{evaluation.data}, test split, in % except NLL (calibrator: {evaluation.calibrator})"
     headings = ["", *(each for name in everything for each in (name, "calibrated"))]
     first = next(iter(everything.values()))["test"]
+    columns = [*product(everything.values(), ("test", "test_calibrated"))]
     rows = [
-        [
-            find_measure(number).heading,
-            *(
-                _cell(number, r[s])
-                for r in everything.values()
-                for s in ("test", "test_calibrated")
-            ),
-        ]
+        [find_measure(number).heading, *(_cell(number, numbers[side]) for numbers, side in columns)]
         for number in first
         if not number.startswith("aucoc_")
     ]
@@ -171,14 +155,13 @@ def ensemble(
     made = make_ensemble(runs, out=out, views=views, **access)
     test = made.folder.read_json("results.json")["test"]
     screen = console()
-    screen.print(
+    screen.say(
         f"ensemble of {len(made.members)}: {made.label}\n"
-        f"test: AUCOC {test['aucoc']:.4f}  accuracy {test['accuracy']:.4f}",
-        soft_wrap=True,
+        f"test: AUCOC {test['aucoc']:.4f}  accuracy {test['accuracy']:.4f}"
     )
     passes = sum(len(make_views(member.views)) for member in made.members)
     screen.print(f"cost: {passes} passes for each image")
-    screen.print(f"folder: {made.folder.path}", soft_wrap=True)
+    screen.say(f"folder: {made.folder.path}")
 
 
 @takes(access=ACCESS)
@@ -219,7 +202,7 @@ def predict(
             **access,
         )
     if out is not None:
-        console().print(f"{count:,} images: {out}", soft_wrap=True)
+        console().say(f"{count:,} images: {out}")
 
 
 @takes(access=ACCESS)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from expertload.cli.options import OptionGroup, takes
 from expertload.cli.screen import console, table_of
@@ -70,7 +69,7 @@ def list_data(*, access: dict[str, Any]) -> None:
     from expertload.lab.data import describe_datasets
 
     found = describe_datasets(data_dir=access["data_dir"])
-    rows = [(data.usage, "yes" if data.present else "no", Text(data.summary)) for data in found]
+    rows = [(data.usage, "yes" if data.present else "no", data.summary) for data in found]
     out = console()
     out.print(table_of(["name", "here", "what it is"], rows, left=True))
     out.print("\nTo get one: expertload lab data fetch NAME", style="dim")
@@ -107,7 +106,7 @@ def recipes(name: Annotated[str | None, typer.Argument()] = None) -> None:
     if name is not None:
         typer.echo(read_recipe_text(name), nl=False)
         return
-    rows = [(recipe, Text(what)) for recipe, what in sorted(describe_recipes().items())]
+    rows = sorted(describe_recipes().items())
     console().print(table_of(["recipe", "what it is"], rows, left=True))
 
 

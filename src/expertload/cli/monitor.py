@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from expertload import __version__
 from expertload.cli.files import check_output, check_picture, save_picture
 from expertload.cli.options import (
     OPENING,
@@ -173,7 +174,7 @@ def monitor(
         together = f"{TOGETHER} " if isinstance(promised, CertifiedGroups) else ""
         console().print(f"{together}{DRAWN}", style="dim")
     if out is not None:
-        console(stderr=as_json).print(f"The plot is in {out}.", soft_wrap=True)
+        console(stderr=as_json).say(f"The plot is in {out}.")
     if any(watched.state == "refuted" for _, watched, *_ in results):
         raise typer.Exit(REFUTED)
 
@@ -298,37 +299,32 @@ def _count(watched: AccuracyMonitor, audits: AuditTable, *, keep: bool) -> int:
 def _say(results: list[Watched], *, as_json: bool) -> None:
     _, _, audits, _ = results[0]
     if as_json:
-        documents = [_to_dict(*watched) for watched in results]
-        several = {"expertload": documents[0]["expertload"], "promises": documents}
-        typer.echo(
-            json.dumps(documents[0] if len(documents) == 1 else several, indent=2, allow_nan=False)
-        )
+        documents = [
+            {
+                "expertload": __version__,
+                "file": own.where,
+                "columns": asdict(own.columns),
+                "n_new": n_new,
+                **({} if about is None else {"promise": about}),
+                **watched.to_dict(),
+            }
+            for about, watched, own, n_new in results
+        ]
+        content = documents[0]
+        if len(documents) > 1:
+            content = {"expertload": content["expertload"], "promises": documents}
+        typer.echo(json.dumps(content, indent=2, allow_nan=False))
         return
     screen = console()
-    screen.print(f"{audits.where}: {audits.columns}", style="dim", soft_wrap=True)
+    screen.say(f"{audits.where}: {audits.columns}", "dim")
     for about, watched, own, n_new in results:
         if n_new < len(own.correct):
             known = len(own.correct) - n_new
             screen.print(f"{known} of its rows were counted before.", style="dim")
         screen.print()
         if about is not None:
-            screen.print(about, style="bold", markup=False)
-        screen.print(watched.summary(), style=STYLES[watched.state], markup=False)
-
-
-def _to_dict(
-    about: str | None, watched: AccuracyMonitor, audits: AuditTable, n_new: int
-) -> dict[str, Any]:
-    from expertload import __version__
-
-    return {
-        "expertload": __version__,
-        "file": audits.where,
-        "columns": asdict(audits.columns),
-        "n_new": n_new,
-        **({} if about is None else {"promise": about}),
-        **watched.to_dict(),
-    }
+            screen.print(about, style="bold")
+        screen.print(watched.summary(), style=STYLES[watched.state])
 
 
 # ------------------------------------------------------------------ the next audits
@@ -400,8 +396,7 @@ def sample(
     if counts.warning:
         complain(f"Warning: {counts.warning}", style="yellow")
     others = f", and {counts.n_delegated} delegated cases taken" if with_delegated else ""
-    console(stderr=True).print(
+    console(stderr=True).say(
         f"{counts.n_drawn} of {counts.n_decided} automatic decisions were drawn{others}{one}. "
-        f"When their labels are filled in: expertload monitor POLICY {out or 'AUDITS'}{option}",
-        soft_wrap=True,
+        f"When their labels are filled in: expertload monitor POLICY {out or 'AUDITS'}{option}"
     )

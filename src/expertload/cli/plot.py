@@ -75,8 +75,8 @@ def plot(
     save_picture(lambda: _drawn(found, title, is_team=identity.expert is not None, mark=mark), out)
     screen = console()
     for table in tables.values():
-        screen.print(one_line(f"{table.where}: {table.used}"), style="dim", soft_wrap=True)
-    screen.print(f"The plot is in {out}.", soft_wrap=True)
+        screen.say(one_line(f"{table.where}: {table.used}"), "dim")
+    screen.say(f"The plot is in {out}.")
 
 
 def _drawn(

@@ -18,7 +18,6 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
-from rich.text import Text
 
 PACKAGE = str(Path(__file__).parents[1])
 
@@ -69,8 +68,12 @@ def true_text(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-class _Screen(Console):
+class Screen(Console):
     """A console that neutralises all text, and works with any output encoding."""
+
+    def say(self, sentence: str, style: str | None = None) -> None:
+        """Print a sentence, which the terminal may break anywhere: paths can still be copied."""
+        self.print(sentence, style=style, soft_wrap=True)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -83,7 +86,7 @@ class _Screen(Console):
         return text.encode(self.encoding, "replace").decode(self.encoding)
 
 
-def console(*, stderr: bool = False) -> Console:
+def console(*, stderr: bool = False) -> Screen:
     """Return a console; lines written to a file are not broken at 80 columns.
 
     Examples
@@ -93,7 +96,7 @@ def console(*, stderr: bool = False) -> Console:
     ready
     """
     # What is printed are names and sentences: `[old]` is no style, and `:fog:` no picture.
-    made = _Screen(stderr=stderr, highlight=False, markup=False, emoji=False)
+    made = Screen(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = 160
     return made
@@ -155,7 +158,7 @@ def complain(sentence: str, *, style: str = "red") -> None:
     >>> from expertload.cli.screen import complain
     >>> complain("There is no recipe at [x].")
     """
-    console(stderr=True).print(Text(sentence, style=style), soft_wrap=True)
+    console(stderr=True).say(sentence, style)
 
 
 @contextmanager
