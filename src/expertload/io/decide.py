@@ -34,7 +34,6 @@ from expertload.io.source import Batch, Progress, Source, open_source
 from expertload.io.values import (
     check_names_told_apart,
     check_scale,
-    from_numpy,
     numbers_from,
     probabilities_from,
     to_numpy,
@@ -165,12 +164,17 @@ def decide_file(
             if model is not None:
                 _check_model(written[model], str(policy.origin.model_name), model, source.where)
             answers = decider.decide(written, numbers, row)
-            counts.update(_counted(answers))
+            n_rows = len(answers["why"])
+            counts.update(
+                cases=n_rows,
+                accepted=answers["accepted"].true_count,
+                invalid=answers["confidence"].null_count,
+                why=n_rows - answers["why"].null_count,
+            )
             drawn.add(answers)
             if invalid == "refuse" and not policy.by_group:
                 answers.pop("why")
-            n_rows = len(answers["accepted"])
-            head = {"row": from_numpy(row + np.arange(n_rows))}
+            head = {"row": pa.array(row + np.arange(n_rows))}
             write({**head, **{name: written[name] for name in kept}, **answers})
             row += n_rows
         if not counts["cases"]:
@@ -183,16 +187,6 @@ def decide_file(
         columns=columns,
         load=drawn.compared_with(policy),
     )
-
-
-def _counted(answers: Batch) -> dict[str, int]:
-    n_cases, why = len(answers["why"]), answers["why"]
-    return {
-        "cases": n_cases,
-        "accepted": answers["accepted"].true_count,
-        "invalid": answers["confidence"].null_count,
-        "why": n_cases - why.null_count,
-    }
 
 
 class _Drawn:
@@ -260,7 +254,7 @@ class _Decider:
 
     def __init__(self, policy: Policy, columns: Columns, source: Source, *, refuses: bool) -> None:
         self.source, self.columns, self.refuses = source, columns, refuses
-        self.rule = Rule(policy=policy, columns=columns, language=InFrames)
+        self.rule = Rule(policy=policy, columns=columns, language=InFrames())
 
     def decide(self, written: Batch, numbers: Batch, first_row: int) -> Batch:
         """Return the decisions about a batch as Arrow arrays."""
@@ -290,7 +284,7 @@ class _Decider:
             made = self._computed(numbers, confidence)
         frame = frame.with_columns(**made).with_columns(**rule.decided())
         found = frame.to_native()
-        return {name: _whole(found[own]) for name, own in rule.outputs.items()}
+        return {name: found[own].combine_chunks() for name, own in rule.outputs.items()}
 
     def _floats(self, name: str, values: Any) -> Any:
         """Return numbers as floats, missing where there is none."""
@@ -301,7 +295,7 @@ class _Decider:
             known = to_numpy(values.drop_null())
             numbers_from(known, name, self.source.where)  # refuses whole numbers that are too large
             return values.cast("double")
-        return from_numpy(numbers_from(to_numpy(values), name, self.source.where))
+        return pa.array(numbers_from(to_numpy(values), name, self.source.where))
 
     def _groups(self, groups: Any) -> Any:
         """Return groups as text in the policy's spelling."""
@@ -315,27 +309,22 @@ class _Decider:
     def _computed(self, numbers: Batch, sound: Any) -> dict[str, Any]:
         """Return label and confidence of sound rows, from a softmax or a fitted score."""
         rule, columns = self.rule, self.columns
-        rows = np.flatnonzero(to_numpy(sound.is_valid()))
+        is_sound = to_numpy(sound.is_valid())
+        rows = np.flatnonzero(is_sound)
         label, confidence = np.zeros(len(sound), np.int64), np.zeros(len(sound))
         if len(rows):
             part = {n: to_numpy(numbers[n].take(rows)) for n in columns.probabilities}
             proba = probabilities_from(columns, part, self.source.where, lone=columns.lone)
             label[rows] = proba.argmax(axis=1)
             confidence[rows] = confidence_of(rule.policy.origin, proba)
-        is_known = to_numpy(sound.is_valid())
-        names = pa.array(list(rule.labels)).take(from_numpy(label, is_known))
+        names = pa.array(list(rule.labels)).take(pa.array(label, mask=~is_sound))
         made = {"label": names}
         if columns.confidence is None:
-            made["confidence"] = from_numpy(confidence, is_known)
+            made["confidence"] = pa.array(confidence, mask=~is_sound)
         return {
             rule.outputs[name]: nw.from_native(pa.chunked_array([values]), series_only=True)
             for name, values in made.items()
         }
-
-
-def _whole(column: Any) -> Any:
-    """Return a chunked array as one array."""
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
 def _kept(source: Source, name: str) -> str:
@@ -391,8 +380,8 @@ def decide_frame(
     schema = opened.collect_schema()
     header = Header(list(schema), "the frame")
     columns = policy_columns(header, policy, names or ColumnNames())
-    own = () if columns.confidence is None else (columns.confidence,)
-    kept = [name for name in schema if name not in own or name != "confidence"]
+    is_own = columns.confidence == "confidence"
+    kept = [name for name in schema if not (is_own and name == "confidence")]
     kept = kept if keep is None else [header.named(name) for name in keep]
     for name in kept:
         if name in ADDED:

@@ -105,18 +105,8 @@ def tally_frame(
     >>> table.load_at_accuracy(0.95)
     0.25
     """
-    tables = _tally(
-        frame,
-        max_rows,
-        confidence=confidence,
-        correct=correct,
-        label=label,
-        probabilities=probabilities,
-        labels=labels,
-        weight=weight,
-        bits=bits,
-    )
-    return tables[None]
+    request = Request(confidence, correct, label, probabilities, labels, weight, bits)
+    return _tally(frame, max_rows, request)[None]
 
 
 def tally_groups(
@@ -154,15 +144,15 @@ def tally_groups(
     >>> sites["A"] + sites["B"]
     FrameTally(3 rows, 3 cases, exact)
     """
-    return _tally(frame, max_rows, by=by, **columns)
+    return _tally(frame, max_rows, Request(by=by, **columns))
 
 
 # ------------------------------------------------------------------ the query
 
 
-def _tally(frame: Any, max_rows: int, **columns: Any) -> dict[Any, FrameTally]:
+def _tally(frame: Any, max_rows: int, request: Request) -> dict[Any, FrameTally]:
     """Return the table of each group; of a single group None if none are requested."""
-    request = Request(**columns).with_usual_names()
+    request = request.with_usual_names()
     if request.bits is not None:
         check_count(request.bits, "bits", minimum=0, maximum=MOST_BITS)
     check_count(max_rows, "max_rows")
@@ -228,9 +218,7 @@ def _tables(columns: dict[str, AnyArray], bits: int | None, **counts: Any) -> di
     if bits is not None:
         confidence, top = np.ldexp(confidence, -bits), np.ldexp(_floats(columns[TOP]), -bits)
     rows = (confidence, _floats(columns[WEIGHT]), _floats(columns[RIGHT]), top)
-    groups = _split(columns.get(GROUP))
-    if groups is None:
-        return {None: FrameTally.from_rows(rows, bits, **counts)}
+    groups = _split(columns[GROUP]) if GROUP in columns else {None: slice(None)}
     return {
         group: FrameTally.from_rows((row[index] for row in rows), bits, **counts)
         for group, index in groups.items()
@@ -238,10 +226,8 @@ def _tables(columns: dict[str, AnyArray], bits: int | None, **counts: Any) -> di
     }
 
 
-def _split(groups: AnyArray | None) -> dict[Any, IntArray] | None:
+def _split(groups: AnyArray) -> dict[Any, IntArray]:
     """Return the rows of each group, in order, with unnamed groups last."""
-    if groups is None:
-        return None
     names = [None if is_missing(group) else group for group in groups.tolist()]
     number = {name: i for i, name in enumerate(sorted(set(names), key=lambda n: (n is None, n)))}
     numbers = np.fromiter((number[name] for name in names), np.int64, len(names))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from expertload.exceptions import FileFormatError
 from expertload.io.columns import (
     SPLITS,
     ColumnNames,
-    Columns,
     Header,
     Identity,
     file_wording,
@@ -27,7 +25,7 @@ from expertload.io.columns import (
     find_identity,
 )
 from expertload.io.files import FileOptions
-from expertload.io.source import Progress, Source, Table, open_source
+from expertload.io.source import Progress, Source, open_source
 from expertload.io.table import (
     PredictionsTable,
     check_distinct,
@@ -142,15 +140,11 @@ def read_predictions(
     source = open_source(path, options, progress)
     given, wanted = names or ColumnNames(), identity or Identity()
     source.offer((given.probabilities or given.logits or "").split(","))
-    content = _read(source, given, wanted)
-    if content.n_cases == 0:
-        raise FileFormatError(f"{source.where} holds no cases.")
+    content = _Content(source, given, wanted)
     if content.columns.is_logits and not given.logits:
         check_logits(content.columns, content.found, source.where)
-    if content.split is not None:
-        check_not_trained(content.codes[content.split].values, content.split, source.where)
-    fields = {**content.answers(), **content.identified(wanted)}
-    cases = content.described(fields.pop("cases"), wanted)
+    fields = {**content.answers(), **content.identified()}
+    cases = content.described(fields.pop("cases"))
     return PredictionsTable(where=source.where, cases=cases, members=content.members, **fields)
 
 
@@ -196,66 +190,52 @@ def read_readings(
 # ------------------------------------------------------------------ the content of a file
 
 
-def _read(source: Source, given: ColumnNames, wanted: Identity) -> _Content:
-    """Find all columns and read them at once: numbers and identifiers as they are, names coded."""
-    header = source.header
-    columns = find_columns(
-        header, given, numbered=source.numbered, values_of=lambda label: _distinct(source, label)
-    )
-    columns = replace(columns, is_half=not source.halves.isdisjoint(columns.probabilities))
-    rows = find_identity(header, wanted, columns.all)
-    if rows.expert is not None and rows.expert == columns.label:
-        raise FileFormatError(
-            f"The column '{rows.expert}' of {header.where} cannot be both the truth and an "
-            "expert's answer. Hint: name the column with what a person answered alone (--expert)."
-        )
-    taken = (*columns.all, *rows.columns)
-    free = Header([name for name in header.names if name not in taken], header.where)
-    stated = header.role("prediction", given.prediction) if columns.probabilities else None
-    stated = None if stated in columns.all else source.beside(stated, columns.all[0])
-    split = source.beside(free.find(None, SPLITS), columns.all[0])
-    labels = (columns.label, columns.prediction, columns.group, stated, split)
-    few = tuple(dict.fromkeys(name for name in labels if name))
-    correct = (columns.correct,) if columns.correct else ()
-    many = tuple(dict.fromkeys((*columns.numbers, *correct, *rows.columns)))
-    found, codes = source.read_coded(many, columns.numbers, few)
-    if columns.correct and is_graded(found[columns.correct]):  # numbers in text
-        found |= source.read(correct, correct)
-    for name in (*rows.columns, *few):
-        values = found[name] if name in rows.columns else codes[name].values
-        check_names_told_apart(values, name, header.where)
-    listed = source.classes_of(len(columns.probabilities)) if columns.is_numbered else None
-    return _Content(header.where, columns, rows, found, codes, stated, split, listed)
-
-
-def _distinct(source: Source, column: str) -> list[str]:
-    """Return the distinct values of a column as text, without missing ones."""
-    coded = source.read_coded((), (), (column,))[1][column]
-    return [name for name in names_from(coded.values) if name is not None]
-
-
-@dataclass(frozen=True)
 class _Content:
-    """The columns of a file that are used, and their values.
+    """The columns of a file that are used, and their values, read at once.
 
-    `stated` is a column of predictions that is only compared with the probabilities, `split` one
-    that names training and test data, and `listed` are the classes of a matrix, if the file lists
-    them.
+    Numbers and identifiers are read as they are, names as codes. `stated` is a column of
+    predictions that is only compared with the probabilities, and `listed` are the classes of a
+    matrix, if the file lists them.
     """
 
-    where: str
-    columns: Columns
-    rows: Identity
-    found: Table
-    codes: dict[str, Coded]
-    stated: str | None
-    split: str | None
-    listed: Sequence[str] | None
+    def __init__(self, source: Source, given: ColumnNames, wanted: Identity) -> None:
+        header = source.header
 
-    @property
-    def n_cases(self) -> int:
-        """The number of rows."""
-        return len(next(iter(self.found.values())))
+        def distinct(label: str) -> list[str]:
+            coded = source.read_coded((), (), (label,))[1][label]
+            return [name for name in names_from(coded.values) if name is not None]
+
+        columns = find_columns(header, given, numbered=source.numbered, values_of=distinct)
+        columns = replace(columns, is_half=not source.halves.isdisjoint(columns.probabilities))
+        rows = find_identity(header, wanted, columns.all)
+        if rows.expert is not None and rows.expert == columns.label:
+            raise FileFormatError(
+                f"The column '{rows.expert}' of {header.where} cannot be both the truth and an "
+                "expert's answer. Hint: name the column with what a person answered alone "
+                "(--expert)."
+            )
+        taken = (*columns.all, *rows.columns)
+        free = Header([name for name in header.names if name not in taken], header.where)
+        stated = header.role("prediction", given.prediction) if columns.probabilities else None
+        stated = None if stated in columns.all else source.beside(stated, columns.all[0])
+        split = source.beside(free.find(None, SPLITS), columns.all[0])
+        labels = (columns.label, columns.prediction, columns.group, stated, split)
+        few = tuple(dict.fromkeys(name for name in labels if name))
+        correct = (columns.correct,) if columns.correct else ()
+        many = tuple(dict.fromkeys((*columns.numbers, *correct, *rows.columns)))
+        found, codes = source.read_coded(many, columns.numbers, few)
+        if not len(next(iter(found.values()))):
+            raise FileFormatError(f"{header.where} holds no cases.")
+        if columns.correct and is_graded(found[columns.correct]):  # numbers in text
+            found |= source.read(correct, correct)
+        for name in (*rows.columns, *few):
+            values = found[name] if name in rows.columns else codes[name].values
+            check_names_told_apart(values, name, header.where)
+        if split is not None:
+            check_not_trained(codes[split].values, split, header.where)
+        self.where, self.columns, self.rows, self.wanted = header.where, columns, rows, wanted
+        self.found, self.codes, self.stated = found, codes, stated
+        self.listed = source.classes_of(len(columns.probabilities)) if columns.is_numbered else None
 
     @property
     def members(self) -> Members | None:
@@ -265,7 +245,7 @@ class _Content:
         values, codes = self.codes[self.columns.group]
         return Members.from_names(names_from(values), codes)
 
-    def described(self, cases: Cases, wanted: Identity) -> Cases:
+    def described(self, cases: Cases) -> Cases:
         """Return cases with their groups, named clusters and experts' answers."""
         column, expert, group = self.rows.cluster, self.rows.expert, self.columns.group
         if expert is not None and cases.proba is None:
@@ -276,14 +256,14 @@ class _Content:
         if group is not None:
             values, codes = self.codes[group]
             cases = replace(cases, groups=names_from(values)[codes])
-        if column is not None and wanted.cluster is not None:
+        if column is not None and self.wanted.cluster is not None:
             clusters = known_clusters(self.found[column], column, self.where)
             cases = replace(cases, clusters=number_clusters(clusters, len(cases)))
         return cases.with_experts(None if expert is None else self.found[expert])
 
-    def identified(self, wanted: Identity) -> dict[str, Any]:
+    def identified(self) -> dict[str, Any]:
         """Return what identifies each row; refuse repeats, unless a model column explains them."""
-        rows, where = self.rows, self.where
+        rows, wanted, where = self.rows, self.wanted, self.where
         models = None if rows.model is None else self.found[rows.model]
         if models is not None and wanted.model is None:
             check_one_model(models, str(rows.model), where)
@@ -338,7 +318,8 @@ class _Content:
         columns, where, listed = self.columns, self.where, self.listed
         wording, taken = file_wording(where, columns.label), columns.probabilities
         names = given.values.tolist()
-        is_listed = listed is not None and _names_all(listed, names)
+        # labels may also be places in the list
+        is_listed = listed is not None and set(map(class_key, names)) <= set(map(class_key, listed))
         if columns.is_numbered and not is_listed:
             match = match_by_order(names, len(taken), wording)
         else:
@@ -364,11 +345,6 @@ class _Content:
             own, y_proba, classes, confidence=confidence, weight=check_weight(weight, len(own))
         )
         return {"columns": columns, "class_columns": other[match.lone], "cases": cases}
-
-
-def _names_all(listed: Sequence[str], labels: Iterable[str]) -> bool:
-    """Whether a list of classes has every label; labels may also be places in the list."""
-    return {class_key(label) for label in labels} <= {class_key(name) for name in listed}
 
 
 def _by_name(labels: Coded) -> IntArray:

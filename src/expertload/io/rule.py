@@ -191,49 +191,40 @@ class InFrames:
     greatest = staticmethod(nw.max_horizontal)
     least = staticmethod(nw.min_horizontal)
 
-    @staticmethod
-    def lit(value: Any) -> nw.Expr:
+    def lit(self, value: Any) -> nw.Expr:
         """Return a constant."""
         is_whole = isinstance(value, int) and not isinstance(value, bool)
         return nw.lit(value, nw.Int64 if is_whole else None)
 
-    @staticmethod
-    def double(name: str) -> nw.Expr:
+    def double(self, name: str) -> nw.Expr:
         """Return a column of numbers in double precision."""
         return nw.col(name).cast(nw.Float64)
 
-    @staticmethod
-    def text(name: str) -> nw.Expr:
+    def text(self, name: str) -> nw.Expr:
         """Return a column as text."""
         return nw.col(name).cast(nw.String)
 
-    @staticmethod
-    def concat(start: str, end: nw.Expr) -> nw.Expr:
+    def concat(self, start: str, end: nw.Expr) -> nw.Expr:
         """Return two texts as one."""
         return nw.concat_str(nw.lit(start), end)
 
-    @staticmethod
-    def is_null(value: nw.Expr) -> nw.Expr:
+    def is_null(self, value: nw.Expr) -> nw.Expr:
         """Whether a value is missing."""
         return value.is_null()
 
-    @staticmethod
-    def is_finite(value: nw.Expr) -> nw.Expr:
+    def is_finite(self, value: nw.Expr) -> nw.Expr:
         """Whether a value is neither infinite nor NaN; missing if the value is."""
         return (value >= -LARGEST) & (value <= LARGEST)
 
-    @staticmethod
-    def all(*tests: nw.Expr) -> nw.Expr:
+    def all(self, *tests: nw.Expr) -> nw.Expr:
         """Whether all tests are true."""
         return nw.all_horizontal(*tests, ignore_nulls=False)
 
-    @staticmethod
-    def any(*tests: nw.Expr) -> nw.Expr:
+    def any(self, *tests: nw.Expr) -> nw.Expr:
         """Whether a test is true."""
         return nw.any_horizontal(*tests, ignore_nulls=False)
 
-    @staticmethod
-    def choose(test: nw.Expr | None, yes: nw.Expr | None, no: nw.Expr) -> nw.Expr:
+    def choose(self, test: nw.Expr | None, yes: nw.Expr | None, no: nw.Expr) -> nw.Expr:
         """Return one value if a test is true, else another; None means never, or missing."""
         if test is None:
             return no
@@ -241,8 +232,7 @@ class InFrames:
             return nw.when(~test).then(no)
         return nw.when(test).then(yes).otherwise(no)
 
-    @staticmethod
-    def first(cases: Sequence[tuple[nw.Expr, nw.Expr]]) -> nw.Expr | None:
+    def first(self, cases: Sequence[tuple[nw.Expr, nw.Expr]]) -> nw.Expr | None:
         """Return the value of the first test that is true, missing if none is.
 
         By 16, because nested tests of thousands of classes are too deep for a planner.

@@ -442,18 +442,6 @@ def to_numpy(values: Any) -> AnyArray:
     return listed
 
 
-def from_numpy(values: AnyArray, is_known: BoolArray | None = None) -> Any:
-    """Return numpy numbers or booleans as an Arrow array, without importing pandas."""
-    letters = np.ascontiguousarray(values)
-    if values.dtype == np.bool_:
-        letters = np.packbits(letters, bitorder="little")
-    known = None
-    if is_known is not None and not is_known.all():
-        known = pa.py_buffer(np.packbits(is_known, bitorder="little"))
-    kind = pa.from_numpy_dtype(values.dtype)
-    return pa.Array.from_buffers(kind, len(values), [known, pa.py_buffer(letters)])
-
-
 def joined(parts: list[Any]) -> Any:
     """Return the parts of a column as one chunked array."""
     return pa.chunked_array(parts) if parts else pa.array([], pa.string())
