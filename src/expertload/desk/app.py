@@ -81,27 +81,19 @@ def create_app(
     sign_in.prepare(app, proxy, provider, passwords)
     for pages in (sign_in, review, manage, audit, page):
         app.include_router(pages.router, include_in_schema=False)
-    app.add_exception_handler(404, _not_found)
-    app.add_exception_handler(405, _wrong_method)
+    for status in (404, 405):
+        app.add_exception_handler(status, _no_page)
     return app
 
 
-def _is_browser(request: Request) -> bool:
-    return "text/html" in request.headers.get("accept", "")
-
-
-async def _not_found(request: Request, error: Exception) -> Response:
-    """Answer an unknown address: browsers get a page, programs get the usual error."""
-    if _is_browser(request):
-        message = "There is no page at this address."
-        return page.refusal(request, 404, message, "start from your own page.")
-    return await answer_error(request, error)
-
-
-async def _wrong_method(request: Request, error: Exception) -> Response:
-    """Answer a form's address that is opened as a page: browsers get the page with the form."""
-    if request.method == "GET" and _is_browser(request):
-        return page.go(page.page_of(request.url.path))
+async def _no_page(request: Request, error: Any) -> Response:
+    """Answer an unknown address, or a form's that is opened as a page; browsers get a page."""
+    if "text/html" in request.headers.get("accept", ""):
+        if error.status_code == 404:
+            message = "There is no page at this address."
+            return page.refusal(request, 404, message, "start from your own page.")
+        if request.method == "GET":
+            return page.go(page.page_of(request.url.path))
     return await answer_error(request, error)
 
 
