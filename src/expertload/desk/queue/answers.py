@@ -85,19 +85,19 @@ def answer(
     if before is not None:
         return _replay(transaction, before, reading_id, label)
     check_label(transaction, label)
-    taken = claims.end_lease(transaction, reading_id, lease)
-    reading = reading_of(transaction, reading_id)
+    held = claims.leased_reading(transaction, reading_id, lease)
+    reading = held or reading_of(transaction, reading_id)
     event = transaction.event("answer.given", case_id=reading.case_id)
-    standing = "late" if taken is None else "counted"
-    seconds = None if taken is None else _seconds(transaction, taken)
+    standing = "late" if held is None else "counted"
+    seconds = None if held is None else _seconds(transaction, held)
     row = {"submission": submission, "standing": standing, "seconds": seconds}
     number = store_answer(transaction, event, reading, reader, label, **row)
     transaction.count(f"answers.{standing}")
     transaction.count_hourly("answers")
-    if taken is None:
+    if held is None:
         return Answered("late", "late", None)
-    values = {"answer_id": number, "finished": transaction.now, "until": None}
-    transaction.move(readings, reading, "done", event, **values)
+    values = {"answer_id": number, "finished": transaction.now, "until": None, "lease": None}
+    transaction.move(readings, held, "done", event, **values)
     _settle(transaction, reading_of(transaction, reading_id))
     return Answered("counted", "counted", _undo_until(transaction, transaction.now))
 
@@ -110,10 +110,10 @@ def store_answer(
     return transaction.insert(answers, event, **whose, label=label, given=transaction.now, **more)
 
 
-def _seconds(transaction: Transaction, taken: Held) -> float | None:
+def _seconds(transaction: Transaction, held: AnyRow) -> float | None:
     """Return how long a reader took; None if the clock was set meanwhile, so nobody can tell."""
-    is_known = taken.leased <= transaction.now <= taken.until
-    return (transaction.now - taken.leased) / SECOND if is_known else None
+    is_known = held.leased <= transaction.now <= held.until
+    return (transaction.now - held.leased) / SECOND if is_known else None
 
 
 def _undo_until(transaction: Transaction, given: int) -> int:

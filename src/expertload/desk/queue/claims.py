@@ -21,7 +21,7 @@ from sqlalchemy import select
 from expertload.desk.intake.case import Body
 from expertload.desk.intake.golden import PEOPLE
 from expertload.desk.intake.routing import read_policy
-from expertload.desk.store.database import CLOCK_SLACK, SECOND, Project, Transaction
+from expertload.desk.store.database import CLOCK_SLACK, SECOND, AnyRow, Project, Transaction
 from expertload.desk.store.tables import policies, readings, skips
 from expertload.exceptions import DeskRefusedError
 
@@ -164,12 +164,11 @@ def _for_reader(transaction: Transaction, reader: int, arbiter: bool) -> dict[st
 
 
 class Held(NamedTuple):
-    """A reading that somebody holds, or held until now: its case, and its lease."""
+    """A reading that somebody holds: its case, and its lease."""
 
     case_id: int
     lease: str
     until: int
-    leased: int = 0
 
 
 def held_by(transaction: Transaction, reader: int) -> Held | None:
@@ -254,33 +253,21 @@ def _signature(project: Project, reading: int, reader: int, nonce: str) -> str:
     return hmac.digest(project.secret, signed, "sha256").hex()[:32]
 
 
-_END = (
-    "UPDATE readings SET lease = NULL WHERE id = :number AND lease = :lease "
-    "AND state = 'leased' RETURNING case_id, until, leased"
-)
-_EXTEND = (
-    "UPDATE readings SET until = :until, leased = CASE WHEN leased > :now THEN :now "
-    "ELSE leased END WHERE id = :number AND lease = :lease AND state = 'leased' "
-    "RETURNING case_id, leased"
-)
-
-
-def end_lease(transaction: Transaction, reading: int, lease: str) -> Held | None:
-    """End a lease if the reading still has it; return None if it was lost before."""
-    ended = transaction.rows(_END, number=reading, lease=lease)
-    return next((Held(case, lease, *times) for case, *times in ended), None)
+def leased_reading(transaction: Transaction, reading: int, lease: str) -> AnyRow | None:
+    """Return a reading, locked until this transaction ends; None if the lease was lost."""
+    query = select(readings).filter_by(id=reading, lease=lease, state="leased")
+    return transaction.first(query.with_for_update())
 
 
 def extend(transaction: Transaction, reader: int, lease: str) -> int | None:
     """Extend a lease that is still held; return its new end, or None if it was lost."""
-    number = own_reading(transaction, reader, lease)
-    held, until = {"number": number, "lease": lease}, lease_end(transaction)
-    extended = transaction.rows(_EXTEND, **held, now=transaction.now, until=until)
-    if not extended:
+    held = leased_reading(transaction, own_reading(transaction, reader, lease), lease)
+    if held is None:
         return None
-    ((case, leased),) = extended
-    event = transaction.event("reading.extended", case_id=case)
-    event.note(readings, number, {"until": until, "leased": leased})
+    event = transaction.event("reading.extended", case_id=held.case_id)
+    until = lease_end(transaction)
+    leased = min(held.leased, transaction.now)  # the clock may have been set back
+    transaction.update(readings, held.id, event, until=until, leased=leased)
     return until
 
 
@@ -314,10 +301,10 @@ def skip(transaction: Transaction, reader: int, lease: str, reason: str) -> bool
 
 def _give_back(transaction: Transaction, reading: int, lease: str, kind: str) -> int | None:
     """Put a reading back into the queue; return its case, or None if the lease was lost before."""
-    ended = end_lease(transaction, reading, lease)
-    if ended is None:
+    held = leased_reading(transaction, reading, lease)
+    if held is None:
         return None
-    event = transaction.event(kind, case_id=ended.case_id)
-    transaction.update(readings, reading, event, **FREE)
+    event = transaction.event(kind, case_id=held.case_id)
+    transaction.update(readings, reading, event, **FREE, lease=None)
     transaction.moved(readings, "leased", "waiting")
-    return ended.case_id
+    return int(held.case_id)
