@@ -24,7 +24,7 @@ from expertload.desk.pages.review import content_of, send_image
 from expertload.desk.pages.sign_in import signed_in
 from expertload.desk.people import accounts, sessions
 from expertload.desk.queue import managing
-from expertload.desk.queue.claims import Held, claim_of, classes_of
+from expertload.desk.queue.claims import claim_of, classes_of
 from expertload.desk.store.database import Transaction
 from expertload.desk.store.tables import cases
 from expertload.desk.trail.export import Format
@@ -220,7 +220,7 @@ def _case(transaction: Transaction, key: str) -> dict[str, Any]:
             "decisions": decisions_of(transaction, case.id),
             "answers": managing.answers_to(transaction, case.id),
             "classes": classes_of(transaction),
-            "held": (seen := claim_of(transaction, Held(case.id, "", 0))),
+            "held": (seen := claim_of(transaction, case.id)),
             "content": content_of(seen),
         }
     return view

@@ -21,7 +21,7 @@ from expertload.desk.pages.sign_in import signed_in
 from expertload.desk.people.accounts import Principal
 from expertload.desk.queue import claims
 from expertload.desk.queue.answers import answer, correct_own, own_answers, undo
-from expertload.desk.queue.claims import Claim, Held
+from expertload.desk.queue.claims import Claim
 from expertload.desk.store.database import SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import bodies, cases
 from expertload.exceptions import DeskRefusedError
@@ -185,7 +185,7 @@ def _answers(transaction: Transaction, reader: Principal, number: int) -> dict[s
     given = own_answers(transaction, reader.user)
     chosen = next((row for row in given if row.id == number), None)
     # What the reader saw: a claim without a lease, so that both pages show a case alike.
-    seen = None if chosen is None else claims.claim_of(transaction, Held(chosen.case_id, "", 0))
+    seen = None if chosen is None else claims.claim_of(transaction, chosen.case_id)
     return {
         "given": given,
         "chosen": chosen,

@@ -26,7 +26,7 @@ from expertload.desk.intake.receiving import Wanted, decisions_of, open_readings
 from expertload.desk.intake.sampling import draw
 from expertload.desk.intake.shadows import opinions_of
 from expertload.desk.queue import claims
-from expertload.desk.queue.claims import Claim, Held, check_reason
+from expertload.desk.queue.claims import Claim, check_reason
 from expertload.desk.store.database import SECOND, AnyRow, Event, Transaction
 from expertload.desk.store.tables import answers, cases, decisions, policies, readings
 from expertload.desk.trail.webhooks import announce, take_back
@@ -311,7 +311,7 @@ def undo(transaction: Transaction, reader: int, submission: str) -> Claim:
     _remove_what_follows(transaction, case, reading)
     other = claims.held_by(transaction, reader)
     if other is not None:  # taken since: a reader holds only one
-        claims.hand_back(transaction, reader, other.lease)
+        claims.hand_back(transaction, reader, lease=other[1])
     lease = claims.new_lease(transaction.project, reading.id, reader)
     until = claims.lease_end(transaction)
     held = {"leased": transaction.now, "until": until, "lease": lease}
@@ -319,7 +319,7 @@ def undo(transaction: Transaction, reader: int, submission: str) -> Claim:
     transaction.move(readings, reading, "leased", event, answer_id=None, finished=None, **held)
     transaction.count("answers.undone")
     take_decision_back(transaction, case, reading)
-    return claims.claim_of(transaction, Held(case.id, lease, until))
+    return claims.claim_of(transaction, case.id, lease, until)
 
 
 def _check_can_undo(transaction: Transaction, given: AnyRow, reading: AnyRow) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import select
 
@@ -114,13 +114,13 @@ def claim(transaction: Transaction, reader: int, *, arbiter: bool = False) -> Cl
     """
     return_expired(transaction)
     held = held_by(transaction, reader) or _take(transaction, reader, arbiter)
-    return None if held is None else claim_of(transaction, held)
+    return claim_of(transaction, *held) if held else None
 
 
 def holding(transaction: Transaction, reader: int) -> Claim | None:
     """Return the case that a reader holds, without taking one."""
     held = held_by(transaction, reader)
-    return claim_of(transaction, held) if held and held.until > transaction.now else None
+    return claim_of(transaction, *held) if held and held[2] > transaction.now else None
 
 
 def return_expired(transaction: Transaction) -> int:
@@ -163,21 +163,13 @@ def _for_reader(transaction: Transaction, reader: int, arbiter: bool) -> dict[st
     }
 
 
-class Held(NamedTuple):
-    """A reading that somebody holds: its case, and its lease."""
-
-    case_id: int
-    lease: str
-    until: int
-
-
-def held_by(transaction: Transaction, reader: int) -> Held | None:
-    """Return the reading that somebody holds, also if its lease has run out."""
+def held_by(transaction: Transaction, reader: int) -> tuple[int, str, int] | None:
+    """Return the case that somebody holds, the lease, and when it runs out, also if it has."""
     rows = transaction.rows(_HELD, project=transaction.project.id, reader=reader)
-    return Held(*rows[0]) if rows else None
+    return next(((case, lease, until) for case, lease, until in rows), None)
 
 
-def _take(transaction: Transaction, reader: int, arbiter: bool) -> Held | None:
+def _take(transaction: Transaction, reader: int, arbiter: bool) -> tuple[int, str, int] | None:
     query = _LOCKED[transaction.connection.dialect.name]
     rows = transaction.rows(query, **_for_reader(transaction, reader, arbiter))
     if not rows:
@@ -188,17 +180,17 @@ def _take(transaction: Transaction, reader: int, arbiter: bool) -> Held | None:
     held = {"reader": reader, "lease": lease, "leased": transaction.now, "until": until}
     transaction.update(readings, number, event, state="leased", **held)
     transaction.moved(readings, "waiting", "leased")
-    return Held(case, lease, until)
+    return case, lease, until
 
 
-def claim_of(transaction: Transaction, held: Held) -> Claim:
-    """Return what a reader sees of a reading that they hold."""
-    ((key, *shown),) = transaction.rows(_SHOWN, number=held.case_id)
+def claim_of(transaction: Transaction, case: int, lease: str = "", until: int = 0) -> Claim:
+    """Return what a reader sees of a case, also without a lease."""
+    ((key, *shown),) = transaction.rows(_SHOWN, number=case)
     return Claim(
-        lease=held.lease,
-        until=held.until,
+        lease=lease,
+        until=until,
         key=key,
-        case=held.case_id,
+        case=case,
         body=None if shown[0] is None else Body(*shown),
         classes=classes_of(transaction),
     )
