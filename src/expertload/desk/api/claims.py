@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import orjson
@@ -48,11 +49,7 @@ async def give(lease: str, body: AnswerBody, request: Request, reader: Reader) -
     given = await desk_of(request).awrite(
         answers.answer, reader.user, lease, body.label, body.submission
     )
-    return {
-        "outcome": given.outcome,
-        "standing": given.standing,
-        "undo_until": seconds(given.undo_until),
-    }
+    return asdict(given) | {"undo_until": seconds(given.undo_until)}
 
 
 @router.post("/claims/{lease}/skip", summary="Pass a case on, with a reason")

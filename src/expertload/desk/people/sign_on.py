@@ -10,6 +10,7 @@ import hmac
 import ipaddress
 import secrets
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -91,7 +92,6 @@ class OpenIdConnect:
     client_id: str
     client_secret: str = field(repr=False)
     claim: str = "email"
-    _metadata: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         require_extra("authlib", "desk-oidc", "Sign-in with OpenID Connect")
@@ -104,7 +104,7 @@ class OpenIdConnect:
     def address(self, attempt: Attempt, back: str) -> str:
         """Return the address to send the browser to; it comes back to `back`."""
         address, _ = self._client(back).create_authorization_url(
-            self._provider()["authorization_endpoint"],
+            self._provider["authorization_endpoint"],
             state=attempt.state,
             nonce=attempt.nonce,
             code_verifier=attempt.verifier,
@@ -128,7 +128,7 @@ class OpenIdConnect:
         try:
             with httpx.Client(timeout=TIMEOUT) as session:
                 token: dict[str, Any] = self._client(back, session).fetch_token(
-                    self._provider()["token_endpoint"],
+                    self._provider["token_endpoint"],
                     grant_type="authorization_code",
                     code=code,
                     code_verifier=attempt.verifier,
@@ -152,7 +152,7 @@ class OpenIdConnect:
             "client_id": self.client_id,
             "access_token": token.get("access_token"),
         }
-        published = _fetched(self._provider()["jwks_uri"])
+        published = _fetched(self._provider["jwks_uri"])
         try:
             keys = jwk.KeySet.import_key_set(published)  # type: ignore[arg-type]
             signed = jwt.decode(str(token.get("id_token", "")), keys, algorithms=ALGORITHMS)
@@ -174,16 +174,15 @@ class OpenIdConnect:
             code_challenge_method="S256",
         )
 
+    @cached_property
     def _provider(self) -> dict[str, Any]:
-        """Return what the provider publishes about itself, which is fetched once."""
-        if not self._metadata:
-            found = _fetched(self.issuer.rstrip("/") + "/.well-known/openid-configuration")
-            if found.get("issuer") != self.issuer:
-                raise _refuse("its issuer is not the one in the desk's settings")
-            if not all(_is_secure(str(found.get(name))) for name in ENDPOINTS):
-                raise _refuse("its addresses do not use https")
-            self._metadata.update(found)
-        return self._metadata
+        """What the provider publishes about itself, which is fetched once."""
+        published = _fetched(self.issuer.rstrip("/") + "/.well-known/openid-configuration")
+        if published.get("issuer") != self.issuer:
+            raise _refuse("its issuer is not the one in the desk's settings")
+        if not all(_is_secure(str(published.get(name))) for name in ENDPOINTS):
+            raise _refuse("its addresses do not use https")
+        return published
 
 
 def _is_secure(address: str) -> bool:
