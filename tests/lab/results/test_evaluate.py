@@ -129,7 +129,7 @@ def test_kcal_works_on_the_features_of_the_selected_weights(trained_run):
         pixels = torch.from_numpy(split.images).permute(0, 3, 1, 2).float() / 255
         mean, std = data.normalisation.mean[0], data.normalisation.std[0]
         with torch.no_grad():
-            return network.features((pixels - mean) / std).numpy()
+            return network.body((pixels - mean) / std).numpy()
 
     fitted = KCal(n_classes=10).fit(features(data.validation), data.validation.labels)
     expected = aucoc_score(data.test.labels, fitted.transform(features(data.test)))
