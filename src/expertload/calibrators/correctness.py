@@ -146,7 +146,7 @@ class CorrectnessModel(FittedOnLogits):
 
     def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
         odds, predicted = _prediction(inputs)
-        seen = Seen(odds, predicted, predicted == target, weight)
+        seen = Seen(odds, predicted == target, weight, predicted)
         self.strength_ = _choose_strength(seen, self.n_folds, self.n_classes_)
         found = _regress(seen, self.strength_, self.n_classes_)
         self.slope_, self.intercept_ = float(found.x[0]), float(found.x[1])
@@ -155,12 +155,12 @@ class CorrectnessModel(FittedOnLogits):
 
 
 class Seen(NamedTuple):
-    """The input of the model: the log odds and class of each prediction, and its correctness."""
+    """What `fit_logistic` takes: log odds, correctness, weight and class of each prediction."""
 
     odds: FloatArray
-    predicted: IntArray
     right: Any
     weight: FloatArray
+    predicted: IntArray
 
     def take(self, rows: Any) -> Seen:
         """Return some of the cases."""
@@ -201,9 +201,7 @@ def _log_loss(x: FloatArray, seen: Seen) -> float:
 
 def _regress(seen: Seen, strength: float, n_classes: int) -> Minimum:
     """Return slope, intercept and offsets."""
-    return fit_logistic(
-        seen.odds, seen.right, seen.weight, seen.predicted, n_groups=n_classes, ridge=strength
-    )
+    return fit_logistic(*seen, n_groups=n_classes, ridge=strength)
 
 
 # ------------------------------------------------------------------ confidence score

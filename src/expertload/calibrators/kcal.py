@@ -46,7 +46,6 @@ from expertload.calibrators.base import (
 # ------------------------------------------------------------------ kcal
 
 
-Projection = ArrayLike | str | None
 # Features of real models are smaller; beyond this, squares would overflow.
 FARTHEST = 1e100
 
@@ -108,7 +107,7 @@ class KCal(Calibrator):
     )
 
     bandwidth: float | str = "loo"
-    projection: Projection = None
+    projection: ArrayLike | str | None = None
     n_components: int = 16
     prior: str = "calibration"
     n_classes: int | None = None
