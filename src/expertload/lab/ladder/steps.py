@@ -14,7 +14,7 @@ computed only once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import fmean
@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expertload._typing import FloatArray, IntArray
-from expertload.lab.results.ensembles import ViewedRun, predict_splits, with_views
+from expertload._typing import FloatArray
+from expertload.lab.results.ensembles import ViewedRun, predict_split, with_views
 from expertload.lab.results.measures import cases_of
 from expertload.lab.runs.finished import (
     FinishedRun,
@@ -31,7 +31,7 @@ from expertload.lab.runs.finished import (
     describe_loss,
     probabilities_of,
 )
-from expertload.lab.runs.folder import RunFolder, make_folder
+from expertload.lab.runs.folder import Labelled, RunFolder, make_folder
 
 STEPS = {  # in order, with their titles
     "plain": "cross-entropy alone",
@@ -46,7 +46,7 @@ SPLITS = ("validation", "test")
 NOTE = "choice.json"  # written last: if it exists, the stored predictions are complete
 
 Arms = Mapping[str, Sequence[FinishedRun]]
-Asked = tuple[list[tuple[FloatArray, IntArray]], dict[str, Any]]  # SPLITS, and a note
+Asked = tuple[list[Labelled], dict[str, Any]]  # SPLITS, and a note
 
 
 class Answers(NamedTuple):
@@ -124,7 +124,8 @@ def chosen_views(run: FinishedRun, *, max_passes: int | None = None) -> ViewedRu
 
 def _ask_raw(run: FinishedRun) -> Asked:
     data = run.load_data()
-    return predict_splits(run.load_network(data, weights="raw"), data), {}
+    network = run.load_network(data, weights="raw")
+    return [predict_split(network, split, data) for split in (data.validation, data.test)], {}
 
 
 def _ask_views(run: FinishedRun, max_passes: int | None) -> Asked:
@@ -218,36 +219,28 @@ class Climb:
     def _climb(self, arms: Arms) -> None:
         viewed = partial(viewed_answers, max_passes=self.max_passes)
         plain, augmented, aucoc = (arms.get(name, ()) for name in ("plain", "augmented", "aucoc"))
-        self._propose("plain", raw_answers, plain)
+        self._propose("plain", map(raw_answers, plain), plain)
         if len(augmented) >= len(plain):
-            self._propose("augmentation", raw_answers, augmented[: len(plain)])
+            some = augmented[: len(plain)]
+            self._propose("augmentation", map(raw_answers, some), some)
         base = self.steps[-1].runs
-        self._propose("averaging", selected_answers, base)
-        self._propose("views", viewed, base)
+        self._propose("averaging", map(selected_answers, base), base)
+        self._propose("views", map(viewed, base), base)
         # All networks, with or without augmentation as decided before; then AUCOC.
         together = plain if base == tuple(plain) else augmented
         n_networks = max(map(len, arms.values()))
         if n_networks == 1 or len(together) < n_networks:
             return
         ask = viewed if self.steps[-1].is_taken else selected_answers
-        self._propose("networks", ask, together, together=True)
+        self._propose("networks", [mean_answers([*map(ask, together)])], together)
         if len(aucoc) == n_networks:
             label = " and ".join(dict.fromkeys(describe_loss(run.config.loss) for run in aucoc))
-            self._propose("aucoc", viewed, aucoc, together=True, choice=label)
+            mean = mean_answers([*map(viewed, aucoc)])._replace(choice=label)
+            self._propose("aucoc", [mean], aucoc)
 
-    def _propose(
-        self,
-        name: str,
-        ask: Callable[[FinishedRun], Answers],
-        runs: Sequence[FinishedRun],
-        *,
-        together: bool = False,
-        choice: str = "",
-    ) -> None:
-        """Propose the models of some runs, or their mean; the last models stay if better."""
-        models = [ask(run) for run in runs]
-        if together:
-            models = [mean_answers(models)._replace(choice=choice)]
+    def _propose(self, name: str, proposed: Iterable[Answers], runs: Sequence[FinishedRun]) -> None:
+        """Propose models, made with some runs; the last models stay if they are better."""
+        models = list(proposed)
         score = self._score(models)
         before = self.steps[-1] if self.steps else None
         is_taken = name in self.always or before is None or score >= self._score(before.models)

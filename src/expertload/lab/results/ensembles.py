@@ -8,13 +8,11 @@ augmentation: the mean probability over several views of each image, chosen on v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expertload._typing import FloatArray, IntArray
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.data import Dataset, Split
 from expertload.lab.results.evaluate import evaluate_logits, evaluate_runs, targets_of
@@ -28,7 +26,7 @@ from expertload.lab.runs.finished import (
     probabilities_of,
     read_runs,
 )
-from expertload.lab.runs.folder import Member, RunFolder
+from expertload.lab.runs.folder import Labelled, Member, RunFolder
 
 if TYPE_CHECKING:
     from torch import nn
@@ -162,11 +160,7 @@ class ViewedRun(FinishedRun):
     """
 
     def __init__(
-        self,
-        run: FinishedRun,
-        choice: ViewChoice,
-        validation: tuple[FloatArray, IntArray],
-        test: tuple[FloatArray, IntArray],
+        self, run: FinishedRun, choice: ViewChoice, validation: Labelled, test: Labelled
     ) -> None:
         super().__init__(run.folder.path, **run.access)
         self.choice, self.views = choice, choice.views
@@ -212,22 +206,32 @@ def with_views(
     >>> run.choice.passes, 0 < numbers["aucoc"] < 1
     (5, True)
     """
-    from expertload.ensembling import ViewEnsemble
-
-    viewed = []
-    for run in read_runs(folders, **access):
-        data, network = run.load_data_and_network()
-        names = [views] if views != "auto" else affordable_views(data, max_passes)
-        choice = _choose(run, data, network, names)
-        splits = predict_splits(ViewEnsemble(network, choice.views), data)
-        viewed.append(ViewedRun(run, choice, *splits))
-    return viewed
+    return [_with_views(run, views, max_passes) for run in read_runs(folders, **access)]
 
 
-def predict_splits(network: nn.Module, data: Dataset) -> list[tuple[FloatArray, IntArray]]:
-    """Return logits and labels of the validation and the test split."""
-    splits = (data.validation, data.test)
-    return [(_logits(network, split, data), split.labels) for split in splits]
+def _with_views(run: FinishedRun, views: str, max_passes: int | None) -> ViewedRun:
+    from expertload.ensembling import ViewChoice, ViewEnsemble
+
+    data, network = run.load_data_and_network()
+    names = [views] if views != "auto" else affordable_views(data, max_passes)
+    tried = {name: ViewEnsemble(network, name) for name in dict.fromkeys(["none", *names])}
+    seen = {name: predict_split(own, data.validation, data) for name, own in tried.items()}
+    measure = find_measure(run.config.training.select_by)
+    scores = {
+        name: measure.of(cases_of(labels, probabilities_of(logits)))
+        for name, (logits, labels) in seen.items()
+    }
+    sign = 1 if measure.higher_is_better else -1
+    best = max(names, key=lambda name: sign * scores[name])  # the first of equals is the cheapest
+    choice = ViewChoice(views=best, scores=scores, passes=tried[best].passes)
+    return ViewedRun(run, choice, seen[best], predict_split(tried[best], data.test, data))
+
+
+def predict_split(network: nn.Module, split: Split, data: Dataset) -> Labelled:
+    """Return the logits and labels of a split of some data."""
+    from expertload.lab.runs.network import apply_network
+
+    return apply_network(network.eval(), split, data.normalisation), split.labels
 
 
 def affordable_views(data: Dataset, max_passes: int | None = None) -> list[str]:
@@ -246,24 +250,3 @@ def affordable_views(data: Dataset, max_passes: int | None = None) -> list[str]:
     fitting = [name for name in view_names() if suits.get(name, True)]
     most = len(make_views(fitting[-1])) if max_passes is None else max_passes
     return [name for name in fitting if name == "none" or len(make_views(name)) <= most]
-
-
-def _choose(
-    run: FinishedRun, data: Dataset, network: nn.Module, names: Sequence[str]
-) -> ViewChoice:
-    from expertload.ensembling import ViewChoice, ViewEnsemble
-
-    measure = find_measure(run.config.training.select_by)
-    sign = 1 if measure.higher_is_better else -1
-    scores = {}
-    for name in dict.fromkeys(["none", *names]):
-        logits = _logits(ViewEnsemble(network, name), data.validation, data)
-        scores[name] = measure.of(cases_of(data.validation.labels, probabilities_of(logits)))
-    best = max(names, key=lambda name: sign * scores[name])  # the first of equals is the cheapest
-    return ViewChoice(views=best, scores=scores, passes=ViewEnsemble(network, best).passes)
-
-
-def _logits(network: nn.Module, split: Split, data: Dataset) -> FloatArray:
-    from expertload.lab.runs.network import apply_network
-
-    return apply_network(network.eval(), split, data.normalisation)

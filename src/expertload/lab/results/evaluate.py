@@ -33,9 +33,9 @@ from expertload.lab.results.measures import (
     load_name,
 )
 from expertload.lab.runs.finished import FinishedRun, Runs, mean_logits, probabilities_of, read_runs
+from expertload.lab.runs.folder import Labelled
 from expertload.significance import aucoc_interval
 
-Labelled = tuple[FloatArray, IntArray]
 Pair = tuple[FloatArray, FloatArray]  # for validation and test
 Results = dict[str, Any]
 NOTE = (

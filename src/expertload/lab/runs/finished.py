@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import log_softmax, logsumexp, softmax
 
-from expertload._typing import FloatArray, IntArray
+from expertload._typing import FloatArray
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.data import Dataset
-from expertload.lab.runs.folder import Member, RunFolder, Weights, read_json_object
+from expertload.lab.runs.folder import Labelled, Member, RunFolder, Weights, read_json_object
 from expertload.lab.runs.origin import load_run_data, refuse_imports
 from expertload.lab.runs.recipe import LossConfig, RunConfig
 
@@ -95,12 +95,12 @@ class FinishedRun:
         return identity_of(self.members)
 
     @cached_property
-    def validation(self) -> tuple[FloatArray, IntArray]:
+    def validation(self) -> Labelled:
         """Logits and labels of the validation split."""
         return self.folder.read_logits("validation")
 
     @cached_property
-    def test(self) -> tuple[FloatArray, IntArray]:
+    def test(self) -> Labelled:
         """Logits and labels of the test split."""
         return self.folder.read_logits("test")
 
@@ -260,7 +260,7 @@ def options_in_words(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} {value}" for key, value in shown.items())
 
 
-def mean_logits(runs: Sequence[FinishedRun], split: str) -> tuple[FloatArray, IntArray]:
+def mean_logits(runs: Sequence[FinishedRun], split: str) -> Labelled:
     """Return logits whose softmax is the mean probability of runs, and the labels of a split."""
     log_proba = [log_softmax(getattr(run, split)[0].astype(np.float64), axis=1) for run in runs]
     mean: FloatArray = logsumexp(log_proba, axis=0) - np.log(len(runs))

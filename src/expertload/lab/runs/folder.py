@@ -35,6 +35,7 @@ from expertload._typing import FloatArray, IntArray
 from expertload.exceptions import ExpertLoadError, FileFormatError, FileWriteError, RunInUseError
 from expertload.lab.runs.recipe import RunConfig
 
+Labelled = tuple[FloatArray, IntArray]  # logits (n, classes), and labels
 Weights = Literal["raw", "averaged"]
 KINDS: tuple[Weights, ...] = get_args(Weights)
 ENSEMBLE_FILE = "ensemble.json"
@@ -226,7 +227,7 @@ class RunFolder:
         np.savez_compressed(buffer, logits=logits, labels=labels)
         write_whole(self.path / f"{split}.npz", buffer.getvalue())
 
-    def read_logits(self, split: str) -> tuple[FloatArray, IntArray]:
+    def read_logits(self, split: str) -> Labelled:
         """Read the logits and labels of a split."""
         path = self.path / f"{split}.npz"
         # Opened here, because numpy leaves a damaged file open.

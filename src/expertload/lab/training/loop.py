@@ -26,7 +26,7 @@ from expertload.lab.data.loader import BatchLoader
 from expertload.lab.results.evaluate import evaluate_logits
 from expertload.lab.results.measures import cases_of, find_measure
 from expertload.lab.runs.finished import probabilities_of
-from expertload.lab.runs.folder import RunFolder, Weights
+from expertload.lab.runs.folder import Labelled, RunFolder, Weights
 from expertload.lab.runs.network import build_network, load_weights
 from expertload.lab.runs.origin import load_run_data, refuse_changed_origin
 from expertload.lab.runs.recipe import RunConfig, TrainingConfig
@@ -218,7 +218,7 @@ def _averaged_metrics(
 
 
 @torch.no_grad()
-def predict(model: nn.Module, loader: BatchLoader) -> tuple[FloatArray, IntArray]:
+def predict(model: nn.Module, loader: BatchLoader) -> Labelled:
     """Return the logits and labels of a whole split, in order, in every process."""
     model.eval()
     logits, labels, indices = [], [], []
@@ -316,7 +316,7 @@ def _finish(
 
 def _predict_best(
     kind: Weights, model: nn.Module, loaders: dict[str, BatchLoader], state: TrainingState
-) -> tuple[tuple[FloatArray, IntArray], tuple[FloatArray, IntArray]]:
+) -> tuple[Labelled, Labelled]:
     """Return the logits and labels of validation and test, for the best weights of a kind."""
     file = state.run.best_of(kind)
     best, facts = load_weights(file)
