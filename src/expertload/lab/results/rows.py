@@ -165,12 +165,10 @@ def _shared_facts(run: FinishedRun) -> dict[str, Any]:
     every = [facts_of(member.config) for member in run.members]
     shared: dict[str, Any] = {"n_runs": len(every)}
     for name, first in every[0].items():
-        values = list(dict.fromkeys(facts[name] for facts in every))
+        values = dict.fromkeys(facts[name] for facts in every)
+        is_json = name in ("options", "settings")
         differ = len(values) > 1 and isinstance(first, str)
-        shared[name] = " and ".join(values) if differ else first
-    for name in ("options", "settings"):  # which are JSON
-        if any(facts[name] != every[0][name] for facts in every):
-            shared[name] = "{}"
+        shared[name] = first if not differ else "{}" if is_json else " and ".join(values)
     return shared
 
 

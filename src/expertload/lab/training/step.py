@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -35,22 +36,20 @@ if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 
+@dataclass(eq=False)
 class Step:
     """One step of the optimiser, on one batch or on a group of several."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        loss: nn.Module,
-        optimiser: torch.optim.Optimizer,
-        training: TrainingConfig,
-        fabric: Fabric,
-        average: WeightAverage | None = None,
-    ) -> None:
-        self.model, self.optimiser, self.training = model, optimiser, training
-        self.fabric, self.average = fabric, average
-        refuse_trainable(loss)
-        self.loss = loss.to(fabric.device)  # a user's loss may have buffers
+    model: nn.Module
+    loss: nn.Module
+    optimiser: torch.optim.Optimizer
+    training: TrainingConfig
+    fabric: Fabric
+    average: WeightAverage | None = None
+
+    def __post_init__(self) -> None:
+        refuse_trainable(self.loss)
+        self.loss.to(self.fabric.device)  # a user's loss may have buffers
         self.begin()
 
     def begin(self) -> None:
