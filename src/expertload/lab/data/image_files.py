@@ -194,7 +194,7 @@ def _with_table(split: Split, root: Path, classes: list[str]) -> Split:
     with reading(table, "the table of an export", again):
         content = table.read_bytes()
         rows = {row["file_name"]: row for row in csv.DictReader(io.StringIO(content.decode()))}
-        given = [rows[str(path.relative_to(root))] for path, _ in _files(root, classes)]
+        given = [rows[path.relative_to(root).as_posix()] for path, _ in _files(root, classes)]
     digest = hashlib.sha256(content).hexdigest()
     if len(given) != len(rows) or recorded["files"].get(table.name) != digest:
         raise damaged(table, "does not fit manifest.json or the images beside it", again)
