@@ -16,12 +16,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from expertload._names import METHODS
+from expertload._names import FORMATS, METHODS
 from expertload.calibrators import CALIBRATORS, CalibrationWarning
 from expertload.cli.app import app
 from expertload.ensembling import view_names
 from expertload.exceptions import FileFormatError
-from expertload.io.files import FORMATS
 from expertload.lab.results.measures import MEASURE_NAMES
 from expertload.monitoring.audits import Order
 from expertload.operating_point import ClusterPromise

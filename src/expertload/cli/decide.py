@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from expertload._format import shares
-from expertload._names import Invalid
+from expertload._names import ColumnNames, FileOptions, Invalid
 from expertload.cli.files import check_output
 from expertload.cli.options import COLUMNS, OPENING, Policy, Rows, load_policy, takes
 from expertload.cli.screen import console, one_line, rows_done
 
 if TYPE_CHECKING:
-    from expertload.io import ColumnNames, DecisionCounts, FileOptions
+    from expertload.io import DecisionCounts
 
 
 @takes(

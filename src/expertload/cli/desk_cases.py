@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from expertload._names import ColumnNames, FileOptions, Identity
 from expertload.cli.desk import HERE, open_desk
 from expertload.cli.options import COLUMNS, IDENTITY, OPENING, takes
 from expertload.cli.screen import complain, console, one_line, rows_done
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from expertload.desk import Desk
     from expertload.desk.client import SentOutcome
     from expertload.desk.demo import Cast, Digits
-    from expertload.io import ColumnNames, FileOptions, Identity
 
 ROWS = 1_000
 HINTS = {

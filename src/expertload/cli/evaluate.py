@@ -12,7 +12,7 @@ import typer
 
 from expertload import __version__
 from expertload._format import percent
-from expertload._names import METHODS
+from expertload._names import METHODS, ColumnNames, FileOptions, Identity
 from expertload.cli.files import check_models, check_output, print_warnings, read_models, say_where
 from expertload.cli.options import (
     COLUMNS,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from expertload.cli.evaluation_text import SplitChoice
     from expertload.evaluation import Compared, Evaluation
-    from expertload.io import ColumnNames, FileOptions, Identity, PredictionsTable
+    from expertload.io import PredictionsTable
     from expertload.operating_point import CertifiedCascade
 
     Models = dict[str, tuple[PredictionsTable, Evaluation]]

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from expertload._names import ColumnNames, FileOptions, Identity
 from expertload.cli.screen import Screen, complain, rows_done, true_text
 
 if TYPE_CHECKING:
-    from expertload.io import ColumnNames, FileOptions, Identity, PredictionsTable
+    from expertload.io import PredictionsTable
 
 SUFFIXES = (".png", ".svg", ".pdf")
 DOTS_PER_INCH = 200

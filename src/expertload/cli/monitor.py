@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from expertload import __version__
+from expertload._names import AuditColumns, FileOptions
 from expertload.cli.files import check_output, check_picture, save_picture
 from expertload.cli.options import (
     OPENING,
@@ -21,14 +22,14 @@ from expertload.cli.options import (
     OptionGroup,
     Policy,
     Rows,
-    Text,
+    fields_of,
     load_policy,
     takes,
 )
 from expertload.cli.screen import complain, console
 
 if TYPE_CHECKING:
-    from expertload.io import AuditColumns, AuditTable, FileOptions
+    from expertload.io import AuditTable
     from expertload.monitoring import AccuracyMonitor
     from expertload.operating_point import CertifiedClasses, ClassPromise
     from expertload.operating_point.point import Label
@@ -52,14 +53,8 @@ DRAWN = (
 STYLES = {"confirmed": "green", "not refuted": "yellow", "refuted": "red"}
 
 
-def _audit_columns(
-    correct: Text = None,
-    decided: Text = None,
-    label: Text = None,
-    inclusion_probability: Text = None,
-    decided_at: Text = None,
-    key: Text = None,
-) -> None:
+@fields_of(AuditColumns)
+def _audit_columns() -> None:
     """Name the columns of audits.
 
     Parameters
@@ -79,7 +74,7 @@ def _audit_columns(
     """
 
 
-@takes(columns=OptionGroup("AuditColumns", _audit_columns), opening=OPENING)
+@takes(columns=OptionGroup(AuditColumns, _audit_columns), opening=OPENING)
 def monitor(
     policy: Policy,
     file: Path,

@@ -6,13 +6,13 @@ signature. After the name stand the word for its value and how help texts show i
     order : NAME, default decision
         The order of audits.
 
-Commands share groups of options. A function without a body declares a group, and a command gets one
-object made of it::
+Commands share groups of options. A docstring explains the fields of a class, and a command gets one
+object made of them::
 
     @takes(columns=COLUMNS, opening=OPENING)
     def decide(policy: Policy, file: Path, *, columns: ColumnNames, opening: FileOptions) -> None:
 
-So a new option is a field of the library's class, and a parameter here.
+So a new option is a field of the library's class, and an entry in the docstring here.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 
 import typer
 
+from expertload._names import ColumnNames, FileOptions, Identity
+
 if TYPE_CHECKING:
     from expertload.operating_point.storage import Saved
 
@@ -43,16 +45,15 @@ class OptionGroup:
 
     Attributes
     ----------
-    makes : str or callable
-        The class, by its name in `expertload.io`, which is imported when the command runs; or a
-        function that makes the object.
+    makes : callable
+        The class, or a function that makes the object.
     declared : callable
-        A function whose parameters are the options, named as the fields of the class.
+        A function whose parameters are the options, explained in its docstring.
     left_out : tuple of str
         Options that a command does not have.
     """
 
-    makes: str | Callable[..., Any]
+    makes: Callable[..., Any]
     declared: Callable[..., Any]
     left_out: tuple[str, ...] = ()
 
@@ -71,14 +72,6 @@ class OptionGroup:
         """The options for typer."""
         return list(_parameters(self.declared, self.left_out))
 
-    def make(self, **values: Any) -> Any:
-        """Make the object."""
-        if not isinstance(self.makes, str):
-            return self.makes(**values)
-        from expertload import io
-
-        return getattr(io, self.makes)(**values)
-
 
 def takes(**groups: OptionGroup) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of some groups; it is called with an object for each group.
@@ -93,7 +86,7 @@ def takes(**groups: OptionGroup) -> Callable[[Callable[..., None]], Callable[...
         def command(**given: Any) -> None:
             with ExitStack() as opened:
                 for name, options in shared.items():
-                    made = groups[name].make(**{o.name: given.pop(o.name) for o in options})
+                    made = groups[name].makes(**{o.name: given.pop(o.name) for o in options})
                     is_open = isinstance(made, AbstractContextManager)
                     given[name] = opened.enter_context(made) if is_open else made
                 run(**given)
@@ -153,18 +146,19 @@ def _info(name: str, default: Any) -> Any:
 Text = str | None
 
 
-def _columns(
-    label: Text = None,
-    probabilities: Text = None,
-    logits: Text = None,
-    classes: Text = None,
-    normalize: bool = False,
-    confidence: Text = None,
-    correct: Text = None,
-    prediction: Text = None,
-    group: Text = None,
-    weight: Text = None,
-) -> None:
+def fields_of(made: type, **spelled: str) -> Callable[[Any], Any]:
+    """Give a function the fields of a class as parameters; some options are spelled otherwise."""
+    other = {name: Annotated[Text, typer.Option(option)] for name, option in spelled.items()}
+
+    def decorate(run: Any) -> Any:
+        run.__signature__, run.__annotations__ = signature(made), made.__annotations__ | other
+        return run
+
+    return decorate
+
+
+@fields_of(ColumnNames)
+def _columns() -> None:
     """Name the columns of predictions.
 
     Parameters
@@ -192,12 +186,8 @@ def _columns(
     """
 
 
-def _identity(
-    identifier: Annotated[Text, typer.Option("--id")] = None,
-    model: Annotated[Text, typer.Option("--model-column")] = None,
-    cluster: Text = None,
-    expert: Text = None,
-) -> None:
+@fields_of(Identity, identifier="--id", model="--model-column")
+def _identity() -> None:
     """Name the columns that identify cases.
 
     Parameters
@@ -215,13 +205,8 @@ def _identity(
     """
 
 
-def _opening(
-    query: Text = None,
-    format: Text = None,  # noqa: A002 - the usual name
-    delimiter: Text = None,
-    decimal: Text = ".",
-    encoding: Text = None,
-) -> None:
+@fields_of(FileOptions)
+def _opening() -> None:
     """Say how a file is opened.
 
     Parameters
@@ -239,9 +224,9 @@ def _opening(
     """
 
 
-COLUMNS = OptionGroup("ColumnNames", _columns)
-IDENTITY = OptionGroup("Identity", _identity)
-OPENING = OptionGroup("FileOptions", _opening)
+COLUMNS = OptionGroup(ColumnNames, _columns)
+IDENTITY = OptionGroup(Identity, _identity)
+OPENING = OptionGroup(FileOptions, _opening)
 Names = Annotated[
     list[str] | None,
     typer.Option(

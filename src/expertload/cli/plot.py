@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from expertload._names import ColumnNames, FileOptions, Identity
 from expertload.cli.files import (
     check_models,
     check_picture,
@@ -21,7 +22,6 @@ from expertload.cli.screen import console, one_line, true_text
 if TYPE_CHECKING:
     from expertload.display import COCComparisonDisplay, TeamDisplay
     from expertload.evaluation import Evaluation
-    from expertload.io import ColumnNames, FileOptions, Identity
 
 
 @takes(columns=COLUMNS.without("group"), identity=IDENTITY, opening=OPENING)

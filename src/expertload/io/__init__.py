@@ -1,26 +1,26 @@
 """Files of predictions and data frames: read them, decide their cases, add up their rows."""
 
 from expertload._check import needs_extra
+from expertload._names import AuditColumns, ColumnNames, FileOptions, Identity
 from expertload.tally import Bounds
 
 with needs_extra("frames", "expertload.io"):
     from expertload.io.annotations import Answered, read_annotations, readings_of, write_annotations
     from expertload.io.audits import (
-        AuditColumns,
         AuditTable,
+        SampleCounts,
         check_not_sorted,
+        draw_audits,
         plain_key,
         read_audits,
     )
-    from expertload.io.columns import ColumnNames, Columns, Identity
+    from expertload.io.columns import Columns
     from expertload.io.decide import DecisionCounts, decide_file, decide_frame
-    from expertload.io.files import FileOptions
     from expertload.io.frame_tally import FrameTally
     from expertload.io.frames import tally_frame, tally_groups
     from expertload.io.read import read_cases, read_predictions, read_readings
-    from expertload.io.sample import SampleCounts, draw_audits
+    from expertload.io.rule import policy_sql
     from expertload.io.source import scan_file
-    from expertload.io.sql import policy_sql
     from expertload.io.table import PredictionsTable, match_cases
 
 __all__ = [

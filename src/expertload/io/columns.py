@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from expertload._labels import LOGITS, PREFIXES, Wording, class_key, listed
-from expertload._names import MATRICES, MODELS, VOTES, ReadAs
+from expertload._names import MATRICES, MODELS, VOTES, ColumnNames, Identity, ReadAs
 from expertload.exceptions import FileFormatError
 
 CONVENTIONS = {
@@ -48,36 +48,6 @@ HINT = (
     "Hint: name the columns (--label, --probabilities, --logits, --confidence, --correct, "
     "--prediction)."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ColumnNames:
-    """The columns that a user named; None for columns to find by convention.
-
-    Attributes
-    ----------
-    label, confidence, correct, prediction, group, weight : str, optional
-        The name of a column, or ``"none"`` if there is no such column.
-    probabilities, logits : str, optional
-        A pattern such as ``"p_*"``, or names separated by commas. The name of a list or struct
-        means all numbers in it. A softmax is applied to logits.
-    classes : str, optional
-        The class of each of these columns, in order, separated by commas. By default, each
-        column belongs to the class it is named after.
-    normalize : bool, default=False
-        Whether to divide probabilities by the sum of their row, for rounded probabilities.
-    """
-
-    label: str | None = None
-    probabilities: str | None = None
-    logits: str | None = None
-    classes: str | None = None
-    normalize: bool = False
-    confidence: str | None = None
-    correct: str | None = None
-    prediction: str | None = None
-    group: str | None = None
-    weight: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,37 +126,6 @@ class Columns:
             own = re.search(rf"(^|[^a-zA-Z0-9]){re.escape(name)}$", column) is not None
         of = "" if own else f" (of {shortened(self.classes)})"
         return taken + of + (" (divided by their sum)" if self.is_normalized else "")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Identity:
-    """The columns that identify the case and the model of a row.
-
-    Attributes
-    ----------
-    identifier : str, optional
-        The column that identifies a case. Found by its name (id, case_id, sample_id, image_id,
-        identifier, uid or uuid) if none is given; ``"none"`` if such a column means something else.
-    model : str, optional
-        The column that names the model, if a file has several; ``"none"`` if a column of that
-        name means something else.
-    cluster : str, optional
-        The column whose value is the same for cases that belong together, such as patient. If
-        none is given, columns with a usual name are checked for repeats, to warn of them;
-        ``"none"`` turns this off.
-    expert : str, optional
-        The column with what an expert alone answered, empty where nobody read a case.
-    """
-
-    identifier: str | None = None
-    model: str | None = None
-    cluster: str | None = None
-    expert: str | None = None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns to read."""
-        return tuple(filter(None, (self.identifier, self.model, self.cluster, self.expert)))
 
 
 class Picked(NamedTuple):

@@ -15,10 +15,9 @@ import pyarrow as pa
 
 from expertload._check import check_option
 from expertload._labels import class_key, in_order, is_missing, listed, same_spelling
-from expertload._names import MODELS, Invalid
+from expertload._names import MODELS, ColumnNames, FileOptions, Invalid
 from expertload.exceptions import DataTypeError, FileFormatError
-from expertload.io.columns import ColumnNames, Columns, Header
-from expertload.io.files import FileOptions
+from expertload.io.columns import Columns, Header
 from expertload.io.formats import quoted
 from expertload.io.frame_cases import check_number, open_frame, with_numbers
 from expertload.io.policy_columns import (
@@ -400,7 +399,7 @@ def _decided(frame: Any, policy: Policy, columns: Columns, keep: tuple[str, ...]
     for name in columns.numbers:
         check_number(schema, name)
     by_text = columns.group is None or _has_groups_as_text(policy, columns.group, schema)
-    rule = Rule(policy=policy, columns=columns, language=InFrames, groups_as_text=by_text)
+    rule = Rule(policy=policy, columns=columns, language=InFrames(), groups_as_text=by_text)
     exact = [name for name in columns.numbers if not schema[name].is_float()]
     made = {name: nw.col(name).cast(nw.Float64) for name in exact if name not in keep}
     for step in (made, rule.checked(), rule.explained(), rule.answered(), rule.decided()):

@@ -27,11 +27,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from expertload._check import check_option, parameter_error
-from expertload._names import MODELS
+from expertload._names import MODELS, FileOptions
 from expertload.exceptions import DataNotFoundError, ExpertLoadError, FileFormatError
 
-FORMATS = ("csv", "tsv", "parquet", "jsonl", "json", "npz")
 STANDARD_INPUT = "-"
 KINDS = {
     **{".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet"},
@@ -51,64 +49,6 @@ DAMAGE = (
     *(zipfile.BadZipFile, zlib.error),
 )
 PIECE = 1 << 18  # small enough to stay in the processor's cache while it is checked
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileOptions:
-    """How to open a file; by default, its name determines everything.
-
-    Attributes
-    ----------
-    query : str, optional
-        One SQL query. The file is the table ``file``; a DuckDB database has its own tables. The
-        query can read nothing else and write nothing.
-    format : {"csv", "tsv", "parquet", "jsonl", "json", "npz"}, optional
-        The format, if the name of the file does not determine it.
-    delimiter : str, optional
-        The character between the values of a CSV. By default a tab in a .tsv; else the first of
-        comma, semicolon and tab that the header has outside quotes.
-    decimal : {".", ","}, default="."
-        The decimal mark of numbers in a CSV.
-    encoding : str, optional
-        The encoding of a CSV or JSON file that is not UTF-8, ``"latin-1"`` for example.
-
-    Examples
-    --------
-    >>> from expertload.io import FileOptions
-    >>> FileOptions(decimal=",", encoding="latin-1").decimal
-    ','
-    """
-
-    query: str | None = None
-    format: str | None = None
-    delimiter: str | None = None
-    decimal: str = "."
-    encoding: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.format is not None:
-            check_option(self.format, FORMATS, "format")
-        check_option(self.decimal, (".", ","), "decimal")
-        if self.delimiter is not None and not re.fullmatch(
-            r'[^"\r\nA-Za-z0-9]', self.delimiter, re.ASCII
-        ):
-            wanted = "must be one character that is not a quote, a letter, a digit or a line end"
-            raise parameter_error("delimiter", wanted, repr(self.delimiter), "pass ';', say")
-        if self.encoding is not None and not _is_encoding(self.encoding):
-            wanted, hint = "must name an encoding that Python knows", "latin-1 and cp1252 are usual"
-            raise parameter_error("encoding", wanted, repr(self.encoding), hint)
-
-    @property
-    def is_utf8(self) -> bool:
-        """Whether the file can be read without converting its encoding."""
-        return self.encoding is None or codecs.lookup(self.encoding).name in ("utf-8", "ascii")
-
-
-def _is_encoding(name: str) -> bool:
-    try:
-        return codecs.lookup(name)._is_text_encoding
-    except LookupError:
-        return False
 
 
 # ------------------------------------------------------------------ which files, of which format

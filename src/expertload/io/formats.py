@@ -26,10 +26,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from expertload._check import EXACT, EXACT_HINT, EXACT_ONLY
-from expertload._names import MISSING
+from expertload._names import MISSING, FileOptions
 from expertload.exceptions import FileFormatError
 from expertload.io.files import (
-    FileOptions,
     OpenedFile,
     check_distinct_names,
     explained_errors,

@@ -20,9 +20,9 @@ from expertload._labels import (
     named_class,
     refuse_lone,
 )
+from expertload._names import ColumnNames
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.io.columns import (
-    ColumnNames,
     Columns,
     Header,
     Picked,

@@ -11,20 +11,18 @@ import numpy as np
 
 from expertload._label_arrays import number_clusters
 from expertload._labels import class_key, match_by_order, match_columns, named_class, plain_classes
+from expertload._names import ColumnNames, FileOptions, Identity
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.cases import Cases
 from expertload.evaluation import Members
 from expertload.exceptions import FileFormatError
 from expertload.io.columns import (
     SPLITS,
-    ColumnNames,
     Header,
-    Identity,
     file_wording,
     find_columns,
     find_identity,
 )
-from expertload.io.files import FileOptions
 from expertload.io.source import Progress, Source, open_source
 from expertload.io.table import (
     PredictionsTable,

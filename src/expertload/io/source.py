@@ -19,11 +19,11 @@ from uuid import uuid4
 import duckdb
 
 from expertload._check import check_count, parameter_error
+from expertload._names import FileOptions
 from expertload._typing import AnyArray
 from expertload.exceptions import FileFormatError
 from expertload.io.columns import Header
 from expertload.io.files import (
-    FileOptions,
     OpenedFile,
     check_distinct_names,
     explained_errors,

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from expertload._labels import listed
+from expertload._names import Identity
 from expertload._typing import AnyArray, IntArray
 from expertload.calibrators import ConfidenceScore
 from expertload.cases import Cases
 from expertload.evaluation import Evaluation, Members, evaluate
 from expertload.exceptions import FileFormatError, ShapeError
-from expertload.io.columns import CLUSTERS, Columns, Identity
+from expertload.io.columns import CLUSTERS, Columns
 from expertload.io.formats import text_of
 from expertload.tally import check_weight
 
