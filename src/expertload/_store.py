@@ -4,8 +4,8 @@ A document names its kind and its schema, and may carry a digest. The digest pro
 accidents and careless edits. It is not a signature: a forger can compute it too. Files are written
 completely or not at all.
 
-A `DocumentKind` also reads the values of a document: numbers in a range, words of a list, arrays of
-a shape. What does not fit is refused with one error, which says what is wrong and what to do.
+A `DocumentKind` also reads the values of a document: objects, lists, arrays of a shape. What does
+not fit is refused with one error, which says what is wrong and what to do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
@@ -130,22 +130,6 @@ class DocumentKind:
         """Return a part of a document that must be a list."""
         if not isinstance(value, list):
             self.refuse(f"its {name!r} must be a list")
-        return value
-
-    def number(
-        self, value: Any, name: str, low: float = -math.inf, high: float = math.inf
-    ) -> float:
-        """Return a number of a document, in a range."""
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            self.refuse(f"its {name!r} must be a number, not {value!r}")
-        if not low <= value <= high:
-            self.refuse(f"its {name!r} is out of range: {value!r}")
-        return float(value)
-
-    def word(self, value: Any, name: str, allowed: Collection[str]) -> str:
-        """Return a word of a document, one of those allowed."""
-        if not isinstance(value, str) or value not in allowed:
-            self.refuse(f"its {name!r} is not known: {value!r}")
         return value
 
     def learned(
