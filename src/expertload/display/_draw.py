@@ -183,7 +183,7 @@ def line_style(index: int) -> dict[str, Any]:
     return {"color": PALETTE[index % len(PALETTE)], "linestyle": dashes}
 
 
-def _tick(share: float, position: int | None = None) -> str:
+def _tick(share: float, position: float = 0) -> str:
     """Return a tick label with only the decimals it needs: 95 %, 97.5 %."""
     return f"{round(100 * share, 6):g}\N{NO-BREAK SPACE}%"
 
@@ -193,10 +193,9 @@ def quiet(ax: Axes, *percent: Literal["x", "y"]) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(visible=True, color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
-    ticker = require_extra("matplotlib.ticker", "plot", "Plotting")
     for name in percent:
         axis = ax.xaxis if name == "x" else ax.yaxis
-        axis.set_major_formatter(ticker.FuncFormatter(_tick))
+        axis.set_major_formatter(_tick)
 
 
 def draw_diagonal(ax: Axes) -> None:

@@ -632,8 +632,8 @@ class TeamDisplay(_draw.Drawn):
             self.combined_ = self._line(self.combined, "combined", _draw.GREEN)
         if self.expert_load is not None:
             self.ax_.axvline(self.expert_load, color=_draw.VERMILION, linewidth=1.2)
-        self.ax_.set_xlabel("Expert load (share of cases delegated)")
-        self.ax_.set_ylabel("Accuracy of model and experts, all cases")
+        whose = "Accuracy of model and experts, all cases"
+        self.ax_.set(xlabel="Expert load (share of cases delegated)", ylabel=whose)
         _draw.quiet(self.ax_, "x", "y")
         _draw.add_legend(self.ax_)
         return self

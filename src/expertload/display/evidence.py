@@ -119,16 +119,16 @@ class EvidenceDisplay(_draw.Drawn):
             color=_draw.INK,
         )
         _draw.quiet(ax)
-        ax.yaxis.set_major_formatter(_plain_powers())
+        # powers of ten as 0.01, 1 and 1,000
+        ax.yaxis.set_major_formatter(lambda y, _: f"{y:,.0f}" if y >= 1 else f"{y:g}")
         self.alarm_ = self._mark_alarm(ax)
 
     def _mark_alarm(self, ax: Axes) -> Line2D | None:
         number = self.refuted_at
         if number is None:
             return None
-        when = (
-            "" if self.decided_at is None else f", {self.decided_at[number - 1].partition('T')[0]}"
-        )
+        moment = "" if self.decided_at is None else self.decided_at[number - 1]
+        when = moment and f", {moment.partition('T')[0]}"
         height = float(self.evidence[number - 1])
         (dot,) = ax.plot([number], [height], "o", color=_draw.VERMILION, markersize=6, zorder=4)
         _draw.label_point(ax, f"refuted by audit {number}{when}", (number, height), ax.transData)
@@ -159,10 +159,3 @@ def _guide(ax: Axes, height: float, text: str, colour: str) -> None:
         color=colour,
         bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "alpha": 0.8, "linewidth": 0},
     )
-
-
-def _plain_powers() -> Any:
-    """Return a formatter that writes powers of ten as 0.01, 1 and 1,000."""
-    from matplotlib.ticker import FuncFormatter
-
-    return FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")

@@ -14,7 +14,7 @@ from expertload._check import check_fraction, check_targets, parameter_error
 from expertload._format import percent, promised, shares
 from expertload.cases import Cases, check_are_cases, counted
 from expertload.evaluation.evaluation import Calibration, Evaluation
-from expertload.evaluation.groups import Members, evaluate_members, rate_interval
+from expertload.evaluation.groups import Members, evaluate_members
 from expertload.metrics import ReliabilityCurve, kolmogorov_smirnov_error, reliability_curve
 from expertload.metrics.proper import proper_scores
 from expertload.operating_point import (
@@ -32,7 +32,11 @@ from expertload.operating_point import (
 from expertload.operating_point import certify_groups as certify_each_group
 from expertload.operating_point.point import digits, quantity
 from expertload.significance import aucoc_interval
-from expertload.significance.interval import check_several, effective_size_of_rate
+from expertload.significance.interval import (
+    check_several,
+    effective_size_of_rate,
+    rate_interval,
+)
 from expertload.team import evaluate_team
 
 # Shown in addition to the requested targets, for comparison with stricter and laxer ones.

@@ -443,14 +443,10 @@ def _classes_to_dict(classes: CertifiedClasses | None) -> dict[str, Any]:
 
 def _point_to_dict(point: OperatingPoint) -> dict[str, Any]:
     """Return a point for JSON, which has no infinity: without a threshold, it is None."""
+    counts = ("n_accepted", "n_delegated", "n_errors", "n_errors_spared")
     return {
         "threshold": point.threshold if math.isfinite(point.threshold) else None,
-        "expert_load": point.expert_load,
-        "accuracy": point.accuracy,
-        "n_accepted": point.n_accepted,
-        "n_delegated": point.n_delegated,
-        "n_errors": point.n_errors,
-        "n_errors_spared": point.n_errors_spared,
+        **{name: getattr(point, name) for name in ("expert_load", "accuracy", *counts)},
     }
 
 

@@ -19,7 +19,7 @@ from expertload._label_arrays import name_groups
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.cases import Cases, reaches
 from expertload.significance import Interval
-from expertload.significance.interval import effective_size_of_rate, wilson
+from expertload.significance.interval import effective_size_of_rate, rate_interval
 
 # With fewer accepted cases, an interval is wider than most differences that matter.
 SMALL_GROUP = 30
@@ -123,18 +123,6 @@ def _how_bad(group: GroupEvaluation) -> tuple[float, float]:
     """Sort key: least accurate first; groups that are delegated completely come last."""
     accepted = group.accepted_accuracy
     return (math.inf if accepted is None else accepted.estimate, group.accuracy.estimate)
-
-
-def rate_interval(rate: float, n: float, level: float) -> Interval:
-    """Return Wilson's interval for a rate observed in n cases."""
-    low, high = wilson(np.array(rate), np.array(n), level)
-    return Interval(
-        estimate=rate,
-        low=float(low),
-        high=float(high),
-        confidence_level=level,
-        standard_error=math.sqrt(max(rate * (1 - rate), 0.0) / n),
-    )
 
 
 # ------------------------------------------------------------------ classes

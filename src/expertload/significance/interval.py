@@ -220,6 +220,18 @@ def wilson(rate: FloatArray, n: FloatArray, level: float) -> tuple[FloatArray, F
     return np.maximum(centre - reach, 0.0), np.minimum(centre + reach, 1.0)
 
 
+def rate_interval(rate: float, n: float, level: float, error: float | None = None) -> Interval:
+    """Return Wilson's interval; by default with the standard error of n right-or-wrong cases."""
+    low, high = wilson(np.array(rate), np.array(n), level)
+    return Interval(
+        estimate=rate,
+        low=float(low),
+        high=float(high),
+        confidence_level=level,
+        standard_error=math.sqrt(max(rate * (1 - rate), 0.0) / n) if error is None else error,
+    )
+
+
 def clopper_pearson(k: int, n: int, outside: float) -> tuple[float, float]:
     """Interval for a rate observed in k of n cases, which misses it with this probability."""
     low = float(betaincinv(k, n - k + 1, outside / 2)) if k else 0.0

@@ -28,7 +28,7 @@ from expertload._typing import FloatArray
 from expertload.cases import Cases, check_are_cases, reaches
 from expertload.exceptions import InsufficientDataError
 from expertload.significance import Interval
-from expertload.significance.interval import effective_size, linearise, wilson
+from expertload.significance.interval import effective_size, linearise, rate_interval
 from expertload.tally import COMPARISON_SLACK
 from expertload.team.combine import Combiner, combined_answers, experts_of
 
@@ -208,14 +208,7 @@ def _interval(cases: Cases, sides: Sides, threshold: float, level: float) -> Int
     independent = effective_size(len(cases), sides.read, cases.clusters)
     if error > 0:
         independent = max(value * (1 - value) / error**2, 1.0)
-    low, high = wilson(np.array(value), np.array(independent), level)
-    return Interval(
-        estimate=value,
-        low=float(low),
-        high=float(high),
-        confidence_level=level,
-        standard_error=error,
-    )
+    return rate_interval(value, independent, level, error)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
