@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from expertload.io import read_cases
-from expertload.operating_point import certify_cascade
+from expertload.operating_point import certify_cascade, load_operating_point
 from tests.io.files import predictions, write
 
 PROMISE = ("--target-accuracy", 0.9, "--handover", 0.8, "--handover", 0.95, "--costs", "1,20,300")
@@ -39,6 +39,23 @@ def test_it_is_the_cascade_of_the_library(run, files, tmp_path):
     assert sum(stage["decided"] for stage in found["stages"]) == pytest.approx(1)
     assert sum(stage["cost"] for stage in found["stages"]) == pytest.approx(found["mean_cost"])
     assert (first["asked"], then["asked"]) == (1, pytest.approx(1 - first["decided"]))
+
+
+def test_its_policies_decide_as_it_does(run, files, tmp_path):
+    run("cascade", *files, *PROMISE, "--save-policies", "both")
+    models = [read_cases(tmp_path / name) for name in ("small.csv", "ordered.csv")]
+    options = {"handover": [0.8, 0.95], "target_accuracy": 0.9, "costs": (1, 20, 300)}
+    cascade = certify_cascade(*models, **options)
+    saved = [
+        load_operating_point(tmp_path / "both" / f"{name}.json") for name in ("small", "large")
+    ]
+    for point, own, cases in zip(saved, (cascade.small, cascade.large), models, strict=True):
+        assert (
+            point.decide(cases.proba).accepted.tolist() == own.decide(cases.proba).accepted.tolist()
+        )
+    missing = run("cascade", *files, "--target-accuracy", 0.9999, "--save-policies", "none", code=1)
+    assert "No policies were saved" in missing.stderr
+    assert not (tmp_path / "none").exists()
 
 
 def test_what_the_screen_says(run, files):

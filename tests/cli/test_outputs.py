@@ -118,7 +118,7 @@ def test_the_evaluation_is_shown_even_if_no_policy_can_be_saved(files):
     done = CliRunner().invoke(app, [*run, "--save-policy", str(files / "kept.json")])
     assert done.exit_code == 1
     assert "AUCOC" in done.stdout
-    assert "No policy was saved." in done.stderr
+    assert "No policy was saved" in done.stderr
     assert not (files / "kept.json").exists()
 
 

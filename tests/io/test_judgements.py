@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 
 import numpy as np
 import pyarrow as pa
@@ -108,10 +109,56 @@ def test_a_policy_decides_judgements_that_name_fewer_classes(tmp_path, column):
     [row] = decisions(policy, lines(tmp_path / "new.jsonl", [{column: one}]), keep=[column])
     assert (row["accepted"], row["label"], float(row["confidence"])) == ("true", "A", 1.0)
     assert json.loads(row[column]) == one
-    other = ["D", "A"] if column == "answers" else {"A": -3.0, "D": -0.1}
-    why = "sum to one" if column == "answers" else "also has logprobs.D"
-    with pytest.raises(ex.ExpertLoadError, match=why):
-        decisions(policy, lines(tmp_path / "odd.jsonl", [{column: other}]))
+    other = ["D", "A"] if column == "answers" else {"D": -0.1}
+    odd = lines(tmp_path / "odd.jsonl", [{column: one}, {column: other}])
+    why = "an answer is none of the classes A" if column == "answers" else "logprobs.A is missing"
+    with pytest.raises(ex.FileFormatError, match=f"Row 2 .* cannot be decided: {why}"):
+        decisions(policy, odd)
+    _, row = decisions(policy, odd, invalid="delegate")
+    assert (row["accepted"], row["label"]) == ("false", "")
+    assert why in row["why"]
+
+
+def with_noise(tokens):
+    """Return tokens as a language model lists them: with blanks, and others among them."""
+    split = {name: value - np.log(2) for name, value in tokens.items()}
+    noisy = {f" {name}": value for name, value in split.items()} | split
+    return {**noisy, "\nNo": -1.0, "Sorry": -0.3, "zero": -math.inf}
+
+
+def test_tokens_are_read_as_token_probabilities_reads_them(tmp_path):
+    noisy = [with_noise(tokens) for tokens in TOKENS]
+    table = read_predictions(judged(tmp_path / "a.jsonl", label=LABELS, logprobs=noisy))
+    assert table.cases.labels == tuple(NAMES)
+    expected = token_probabilities(noisy, labels=NAMES)
+    np.testing.assert_allclose(table.cases.proba, expected, atol=1e-12)
+    np.testing.assert_allclose(expected, token_probabilities(TOKENS, labels=NAMES), atol=1e-12)
+    policy = table.evaluate(target_accuracy=0.5).operating_point
+    made = decisions(policy, judged(tmp_path / "new.jsonl", logprobs=noisy))
+    assert [row["label"] for row in made] == policy.decide(expected).labels.tolist()
+
+
+def test_probabilities_are_no_log_probabilities(tmp_path):
+    shares = [{name: math.exp(value) for name, value in tokens.items()} for tokens in TOKENS]
+    wrong = judged(tmp_path / "a.jsonl", label=LABELS, logprobs=shares)
+    with pytest.raises(ex.FileFormatError, match="must be 0 or less"):
+        read_cases(wrong)
+    right = read_predictions(judged(tmp_path / "b.jsonl", label=LABELS, logprobs=TOKENS))
+    with pytest.raises(ex.FileFormatError, match="must be 0 or less"):
+        decisions(right.evaluate(target_accuracy=0.5).operating_point, wrong)
+
+
+def test_blanks_around_an_answer_do_not_count_and_other_letters_are_refused(tmp_path):
+    spaced = [[f" {answer}\n" for answer in given] for given in VOTES]
+    table = read_predictions(judged(tmp_path / "a.jsonl", label=LABELS, answers=spaced))
+    np.testing.assert_allclose(table.cases.proba, vote_probabilities(VOTES, labels=NAMES))
+    policy = table.evaluate(target_accuracy=0.5).operating_point
+    assert {row["label"] for row in decisions(policy, tmp_path / "a.jsonl")} == set(NAMES)
+    small = [[answer.lower() for answer in given] for given in VOTES]
+    with pytest.raises(ex.FileFormatError, match="differ in the case of letters"):
+        read_cases(judged(tmp_path / "b.jsonl", label=LABELS, answers=small))
+    with pytest.raises(ex.FileFormatError, match="differ in the case of letters"):
+        decisions(policy, tmp_path / "b.jsonl")
 
 
 @pytest.mark.parametrize(

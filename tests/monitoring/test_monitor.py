@@ -80,7 +80,8 @@ def test_evidence_five_warns():
         ([1], "after 1 audit, 0 of them wrong"),
         ([1] * 100, "Confirmed: an accuracy of 0.95 is reached on average"),
         ([0] * 10, "Refuted: the accuracy of automatic decisions has been below 0.95"),
-        ([1, None], "after 2 audits, 0 of them wrong and 1 still open"),
+        ([1, None], "after 2 audits, 0 of them wrong and 1 still open, which the bound counts as"),
+        ([None, None], "every audit is still open, so nothing is known"),
     ],
 )
 def test_a_monitor_in_words(audits, words):

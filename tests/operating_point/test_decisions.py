@@ -176,3 +176,13 @@ def test_groups_may_be_objects():
             Cases.from_correctness([1, 1], [0.5, 0.6], groups=groups), target_accuracy=0.9
         )
         assert list(points) == groups.tolist()
+
+
+@pytest.mark.parametrize("row", [np.array([0.95, 0.05]), [0.3, 0.7]])
+def test_one_row_of_both_classes_is_not_two_cases(row):
+    cases = Cases.from_predictions(["cat", "dog", "dog"], [[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
+    point = op.choose(cases, target_accuracy=0.9)
+    with pytest.raises(ShapeError, match="row for each case"):
+        point.decide(row)
+    assert len(point.decide([row]).labels) == 1
+    assert len(point.decide(np.reshape(row, (2, 1))).labels) == 2

@@ -243,7 +243,7 @@ def _save_policy(models: Models, path: Path, *, is_named: bool) -> None:
     policy = found.policy
     certified = getattr(policy, "certified", found.is_certified)
     if policy is None or not certified:
-        raise InsufficientDataError(f"No policy was saved. {found.lead[1]}")
+        raise InsufficientDataError("No policy was saved, because nothing is certified.")
     with explained_write_errors(path):
         policy.save(path, model_name=called if is_named else None)
 
@@ -289,6 +289,7 @@ def cascade(
     handover: list[float] | None = None,
     costs: str = "0,0,1",
     confidence_level: float = 0.95,
+    save_policies: Path | None = None,
     name: Names = None,
     as_json: AsJson = False,
     *,
@@ -319,6 +320,9 @@ def cascade(
         The prices of asking the small model, the large model and an expert about one case.
     confidence_level : LEVEL
         The confidence level of the promise.
+    save_policies : FOLDER
+        Save the policies of both models, small.json and large.json, for 'expertload decide': first
+        all cases by the small one, then those left to experts by the large one.
     """
     from expertload.io import match_cases
     from expertload.operating_point import certify_cascade
@@ -341,17 +345,35 @@ def cascade(
     stages = _stages(found, [*tables])
     if not as_json:
         _show_cascade(found, stages)
-        return
+    else:
+        _print_cascade(found, stages, [table.where for table in tables.values()])
+    if save_policies is not None:
+        _save_cascade(found, save_policies)
+
+
+def _print_cascade(found: CertifiedCascade, stages: list[dict[str, Any]], files: list[str]) -> None:
     shown = ("confidence_level", "is_certified", "guarantee", "expert_load", "mean_cost")
     content = {
         "expertload": __version__,
-        "files": [table.where for table in tables.values()],
+        "files": files,
         "n_cases": int(found.point.n_cases),
         "target_accuracy": found.point.target_accuracy,
         **{what: getattr(found, what) for what in shown},
         "stages": stages,
     }
     typer.echo(json.dumps(content, indent=2, allow_nan=False))
+
+
+def _save_cascade(found: CertifiedCascade, folder: Path) -> None:
+    from expertload._files import explained_write_errors
+    from expertload.exceptions import InsufficientDataError
+
+    if not found.is_certified:
+        raise InsufficientDataError("No policies were saved, because nothing is certified.")
+    with explained_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        found.small.save(folder / "small.json")
+        found.large.save(folder / "large.json")
 
 
 def _stages(found: CertifiedCascade, names: list[str]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from expertload._labels import LOGITS, PREFIXES, Wording, class_key, listed
-from expertload._names import MATRICES, MODELS, VOTES, ColumnNames, Identity, ReadAs
+from expertload._names import MATRICES, MODELS, TOKENS, VOTES, ColumnNames, Identity, ReadAs
 from expertload.exceptions import FileFormatError
 
 CONVENTIONS = {
@@ -86,6 +86,16 @@ class Columns:
     weight: str | None = None
 
     @property
+    def are_tokens(self) -> bool:
+        """Whether these are log probabilities of a language model's tokens."""
+        return _are_parts(self.probabilities, TOKENS)
+
+    @property
+    def are_votes(self) -> bool:
+        """Whether these are shares of a language model's answers."""
+        return _are_parts(self.probabilities, VOTES)
+
+    @property
     def read_as(self) -> ReadAs | None:
         """How the columns of probabilities are read; None if there are none."""
         if not self.probabilities:
@@ -134,6 +144,11 @@ class Picked(NamedTuple):
     columns: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     is_logits: bool = False
+
+
+def _are_parts(names: tuple[str, ...], whole: tuple[str, ...]) -> bool:
+    first = tuple(f"{name}." for name in whole)
+    return bool(names) and all(name.lower().startswith(first) for name in names)
 
 
 def shortened(names: tuple[str, ...]) -> str:

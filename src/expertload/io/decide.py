@@ -12,6 +12,7 @@ from typing import IO, Any, get_args
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from expertload._check import check_option
 from expertload._labels import class_key, in_order, is_missing, listed, same_spelling
@@ -33,6 +34,7 @@ from expertload.io.source import Batch, Progress, Source, open_source
 from expertload.io.values import (
     check_names_told_apart,
     check_scale,
+    check_tokens,
     numbers_from,
     probabilities_from,
     to_numpy,
@@ -107,9 +109,10 @@ def decide_file(
         names stored in the policy, and probabilities are matched to its classes by name.
     out : str, path-like or stream
         A .csv, .jsonl or .parquet file, written completely or not at all; or a stream, for CSV.
-        Its columns are the row, the kept columns, accepted, label (if probabilities are known)
-        and confidence. If the policy has a threshold for each group, or `invalid` is "delegate",
-        a column ``why`` gives the reason why a case goes to experts, other than its confidence.
+        Its columns are the row, the kept columns, accepted, label (if there are probabilities, or a
+        prediction) and confidence. If the policy has a threshold for each group, or `invalid` is
+        "delegate", a column ``why`` gives the reason why a case goes to experts, other than its
+        confidence.
     keep : tuple of str
         Columns of the file to copy, such as an identifier.
     invalid : {"refuse", "delegate"}, default="refuse"
@@ -145,17 +148,22 @@ def decide_file(
     check_option(invalid, get_args(Invalid), "invalid")
     source = open_source(path, options, progress)
     source.offer(name for name in policy.origin.probability_columns or () if name is not None)
-    columns = policy_columns(source.header, policy, names or ColumnNames())
+    given = names or ColumnNames()
+    if policy.origin.labels and not (given.probabilities or given.logits):
+        source.match_judgements(policy.origin.labels)
+    columns = policy_columns(source.header, policy, given)
     if names is None or names.classes is None:
         columns = _as_listed(source, policy, columns)
     columns = replace(columns, is_half=not source.halves.isdisjoint(columns.probabilities))
     kept = tuple(dict.fromkeys(_kept(source, name) for name in keep))
     model = None if policy.origin.model_name is None else source.header.find(None, MODELS)
     decider = _Decider(policy, columns, source, refuses=invalid == "refuse")
+    # Without probabilities, the label is the prediction that came with the confidence.
+    stated = None if columns.probabilities else source.header.role("prediction", given.prediction)
     counts: Counter[str] = Counter()
     drawn = _Drawn()
     with open_writer(out) as write:
-        others = tuple(dict.fromkeys(name for name in (columns.group, model) if name))
+        others = tuple(dict.fromkeys(name for name in (columns.group, model, stated) if name))
         typed = [name for name in kept if is_parquet(out) and name not in others]
         row = 1
         batches = source.batches((*kept, *others), columns.numbers, size=CHUNK, typed=typed)
@@ -171,6 +179,10 @@ def decide_file(
                 why=n_rows - answers["why"].null_count,
             )
             drawn.add(answers)
+            if stated is not None:
+                accepted, known = answers.pop("accepted"), answers["confidence"].is_valid()
+                label = pc.if_else(known, written[stated], None)
+                answers = {"accepted": accepted, "label": label, **answers}
             if invalid == "refuse" and not policy.by_group:
                 answers.pop("why")
             head = {"row": pa.array(row + np.arange(n_rows))}
@@ -313,6 +325,7 @@ class _Decider:
         label, confidence = np.zeros(len(sound), np.int64), np.zeros(len(sound))
         if len(rows):
             part = {n: to_numpy(numbers[n].take(rows)) for n in columns.probabilities}
+            check_tokens(columns, np.column_stack(list(part.values())), self.source.where)
             proba = probabilities_from(columns, part, self.source.where, lone=columns.lone)
             label[rows] = proba.argmax(axis=1)
             confidence[rows] = confidence_of(rule.policy.origin, proba)

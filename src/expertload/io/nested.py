@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -87,9 +86,10 @@ class Judgements:
 
     A column ``logprobs`` holds the log probability of each token, ``{"A": -0.1, "B": -2.3}``, a
     column ``answers`` or ``votes`` holds repeated answers, ``["A", "A", "B"]``. Each class becomes
-    a column, ``logprobs.A`` or ``answers.A``, as do the fields of a struct. The classes are those
-    that occur, but a column may be named although its class does not: whoever certified three
-    classes gets cases in which the model named only two.
+    a column, ``logprobs.A`` or ``answers.A``, as do the fields of a struct. As in
+    `expertload.scores`, blanks around a token or answer do not count. The classes are those that
+    occur, but a column may be named although its class does not: whoever certified three classes
+    gets cases in which the model named only two.
 
     Attributes
     ----------
@@ -99,11 +99,14 @@ class Judgements:
         The SQL expression for its content as JSON.
     is_votes : bool
         Whether it holds repeated answers; else log probabilities of tokens.
+    tokens : tuple of str
+        The tokens that are classes, if they are known. A case without any of them has no numbers.
     """
 
     column: str
     sql: str
     is_votes: bool
+    tokens: tuple[str, ...] = ()
 
     @classmethod
     def among(cls, types: dict[str, str]) -> Iterable[Judgements]:
@@ -125,21 +128,46 @@ class Judgements:
         query = f"SELECT bool_and(coalesce({fits}, false)) {rows}"
         if not connection.execute(query, parameters).fetchone()[0]:
             return []
-        query = f"SELECT DISTINCT unnest({names}) AS name {rows} ORDER BY name"
-        return [name for (name,) in connection.execute(query, parameters).fetchall() if name]
+        query = (
+            f"SELECT DISTINCT {_bare('name')} AS bare FROM (SELECT unnest({names}) AS name {rows})"
+        )
+        found = connection.execute(f"{query} ORDER BY bare", parameters).fetchall()
+        return [name for (name,) in found if name]
 
     def part(self, name: str) -> Part:
         """Return the column of a class: its share of the answers, or its log probability."""
         if self.is_votes:
-            own = f"list_filter({self._answers}, lambda answer: answer = {text_of(name)})"
+            own = (
+                f"list_filter({self._answers}, lambda answer: {_bare('answer')} = {text_of(name)})"
+            )
             number = f"len({own}) / nullif(len({self._answers}), 0)"
         else:
-            path = text_of(f"$.{json.dumps(name, ensure_ascii=False)}")
-            value = f"TRY_CAST(json_extract_string({self.sql}, {path}) AS DOUBLE)"
-            number = f"CASE WHEN json_exists({self.sql}, {path}) THEN {value} ELSE {UNLISTED} END"
+            number = self._log_probability(name)
         sql = f"CASE WHEN {self.sql} IS NOT NULL THEN {number} END"
         return Part(column=self.column, name=f"{self.column}.{name}", type="DOUBLE", sql=sql)
+
+    def _log_probability(self, name: str) -> str:
+        """Return the SQL for the log of the sum over all tokens that are this class."""
+        entries = f"map_entries(TRY_CAST(TRY_CAST({self.sql} AS JSON) AS MAP(VARCHAR, DOUBLE)))"
+
+        def of(names: Iterable[str]) -> str:
+            wanted = ", ".join(map(text_of, names))
+            test = f"lambda entry: list_contains([{wanted}], {_bare('entry.key')})"
+            return f"list_transform(list_filter({entries}, {test}), lambda entry: entry.value)"
+
+        values, top = of([name]), f"list_max({of([name])})"
+        # Relative to the largest, so that nothing underflows, and a lone number stays as it is.
+        total = f"list_reduce({values}, lambda sum, value: sum + exp(value - {top}), 0.0)"
+        is_unlisted = f"len({values}) = 0 OR {top} = '-inf'"
+        number = f"CASE WHEN {is_unlisted} THEN {UNLISTED} ELSE {top} + ln({total}) END"
+        is_answered = f"list_max({of(self.tokens)}) > '-inf'" if self.tokens else "true"
+        return f"CASE WHEN {is_answered} THEN {number} END"
 
     @property
     def _answers(self) -> str:
         return f"from_json({self.sql}, '[\"VARCHAR\"]')"
+
+
+def _bare(name: str) -> str:
+    """Return the SQL for a name without blanks around it."""
+    return f"trim({name}, E' \\t\\r\\n')"

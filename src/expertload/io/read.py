@@ -203,6 +203,10 @@ class _Content:
             coded = source.read_coded((), (), (label,))[1][label]
             return [name for name in names_from(coded.values) if name is not None]
 
+        if source.has_judgements and not (given.probabilities or given.logits):
+            label = header.role("label", given.label)
+            source.match_judgements(distinct(label) if label else ())
+            header = source.header
         columns = find_columns(header, given, numbered=source.numbered, values_of=distinct)
         columns = replace(columns, is_half=not source.halves.isdisjoint(columns.probabilities))
         rows = find_identity(header, wanted, columns.all)

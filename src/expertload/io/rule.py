@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import narwhals as nw
 
 from expertload._check import check_option
+from expertload._labels import listed
 from expertload._names import ColumnNames
 from expertload.exceptions import ParameterError
 from expertload.io.columns import Columns, Header
@@ -164,7 +165,10 @@ class Rule:
             for name, value in zip(columns.probabilities, self._given, strict=True):
                 cases.append((~say.all(value >= 0, value <= 1), f"{name} is not in [0, 1]"))
             if len(columns.probabilities) > 1:
-                cases.append((~self._sums_to_one, "the probabilities do not sum to one"))
+                reason = "the probabilities do not sum to one"
+                if columns.are_votes:
+                    reason = f"an answer is none of the classes {listed(self.labels)}"
+                cases.append((~self._sums_to_one, reason))
         return say.first([(test, say.lit(reason)) for test, reason in cases])
 
     def _is_group(self, name: Any) -> Any:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -43,7 +44,14 @@ from expertload.io.formats import (
 )
 from expertload.io.nested import Judgements, Part, parts_of
 from expertload.io.npz import Archive
-from expertload.io.values import Coded, coded_column, joined, to_numpy
+from expertload.io.values import (
+    Coded,
+    check_names,
+    class_keys,
+    coded_column,
+    joined,
+    to_numpy,
+)
 
 Table = dict[str, AnyArray]
 Batch = dict[str, Any]  # pyarrow arrays, for which the type checker has no types
@@ -250,6 +258,30 @@ class Source:
                 part = self._judged[column].part(of)
                 self._parts[part.name], self.types[part.name] = part, part.type
                 self.columns.append(part.name)
+
+    @property
+    def has_judgements(self) -> bool:
+        """Whether a column has what a language model said."""
+        return bool(self._judged)
+
+    def match_judgements(self, classes: Collection[object]) -> None:
+        """Match what a language model said to the classes, by the rules of `expertload.scores`.
+
+        Tokens that are no class are left out. An answer that is no class remains: it is wrong.
+        """
+        wanted = class_keys(str(name) for name in classes)
+        for column, judged in self._judged.items():
+            own = [name for name, part in self._parts.items() if part.column == column]
+            known = class_keys(name.removeprefix(f"{column}.") for name in own)
+            if judged.is_votes:
+                check_names(known, wanted, self.where)
+                continue
+            tokens = [name for name, key in known.items() if key in wanted.values()]
+            others = [name for name, key in wanted.items() if key not in known.values()]
+            if tokens and len(wanted) > 1:
+                self._judged[column] = replace(judged, tokens=tuple(tokens))
+                self.columns = [name for name in self.columns if name not in own]
+                self.offer(f"{column}.{name}" for name in (*tokens, *others))
 
     @property
     def header(self) -> Header:

@@ -6,7 +6,7 @@ prediction equals the label, the file is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -41,6 +41,7 @@ from expertload._names import MISSING
 from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray
 from expertload.exceptions import FileFormatError, ProbabilityError
 from expertload.io.columns import Columns, shortened
+from expertload.scores import HIGHEST_LOG
 
 NOT_ONE = "if a column is not a probability, name those that are (--probabilities)"
 # The largest rounding error per class, for probabilities rounded to two digits.
@@ -269,9 +270,9 @@ def class_numbers(
     They may be those of all cases, or only the distinct ones. If there may be `few` cases, all of
     them may be wrong: a single class on either side may be unknown to the other.
     """
-    truths, guesses = _keys(labels), _keys(answers)
-    _check_names(truths, guesses, where)
-    _check_names(guesses, truths, where)
+    truths, guesses = class_keys(labels), class_keys(answers)
+    check_names(truths, guesses, where)
+    check_names(guesses, truths, where)
     least = 2 if few else 1
     is_known = not set(truths.values()).isdisjoint(guesses.values())
     numbers = truth_numbers(truths), truth_numbers(guesses)
@@ -290,11 +291,12 @@ def class_numbers(
     )
 
 
-def _keys(names: Sequence[str]) -> dict[str, str]:
+def class_keys(names: Iterable[str]) -> dict[str, str]:
+    """Return distinct names, each with the key that all its spellings share."""
     return {name: class_key(name) for name in dict.fromkeys(names)}
 
 
-def _check_names(own: dict[str, str], other: dict[str, str], where: str) -> None:
+def check_names(own: dict[str, str], other: dict[str, str], where: str) -> None:
     """Refuse names of one side that are no classes, or classes of the other in other letters."""
     folded = {key.casefold(): name for name, key in other.items()}
     whole = all(whole_number(name) is not None for name in other)
@@ -375,6 +377,7 @@ def check_logits(columns: Columns, found: Mapping[str, AnyArray], where: str) ->
     """Refuse logits that look like probabilities: a second softmax would flatten them."""
     given = [numbers_from(found[name], name, where) for name in columns.probabilities]
     values = np.column_stack(given)
+    check_tokens(columns, values, where)
     if values.min(initial=0) < 0 or values.max(initial=1) > 1:
         return
     if len(given) == 1 and len(values) < MANY:  # a few log-odds may be in [0, 1]
@@ -387,6 +390,16 @@ def check_logits(columns: Columns, found: Mapping[str, AnyArray], where: str) ->
         f"{', and sum to one in every row' if len(given) > 1 else ''}. Hint: if they are "
         f"probabilities, pass --probabilities {taken}; if not, --logits {taken}."
     )
+
+
+def check_tokens(columns: Columns, values: FloatArray, where: str) -> None:
+    """Refuse log probabilities of tokens above zero."""
+    high = values[values > HIGHEST_LOG]
+    if columns.are_tokens and len(high):
+        raise FileFormatError(
+            f"The log probabilities of {where} must be 0 or less. Got {high[0]:g}. Hint: these "
+            "look like probabilities; store their logarithms."
+        )
 
 
 def check_scale(

@@ -396,6 +396,8 @@ class AccuracyMonitor:
         claim = f"an accuracy of {target}" if about is None else about.claim
         if self.n_audits == 0:
             return f"Not refuted: no audits yet, so nothing is known about {claim}."
+        if self.n_audits == self.n_open:
+            return f"Not refuted: every audit is still open, so nothing is known about {claim}."
         broken = f"{claim} has not been kept"
         if about is None:
             broken = f"the accuracy of automatic decisions has been below {target}"
@@ -403,7 +405,8 @@ class AccuracyMonitor:
 
     def _state_words(self, claim: str, broken: str) -> str:
         some = f"{self.n_audits} audits" if self.n_audits != 1 else "1 audit"
-        open_ = f" and {self.n_open} still open" if self.n_open else ""
+        still = f" and {self.n_open} still open, which the bound counts as wrong"
+        open_ = still if self.n_open else ""
         seen = f"{some}, {quantity(self.n_errors)} of them wrong{open_}"
         if self.state == "refuted":
             return (

@@ -104,7 +104,8 @@ class SavedAdvice(NamedTuple):
 ENOUGH_TO_SUSPECT = 20
 MOSTLY_WRONG = (
     "No lower target makes sense: most of the confident answers are wrong. Hint: the columns of "
-    "probabilities may be in another order than the classes; pass labels=..., their classes."
+    "probabilities may be in another order than the classes; name their classes, in order "
+    "(labels=..., or --classes)."
 )
 
 

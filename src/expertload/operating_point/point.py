@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, Type
 import numpy as np
 
 from expertload._check import (
+    as_array,
     as_floats,
     check_fraction,
     check_positive,
@@ -51,6 +52,8 @@ RankedBy = Literal["top_probability", "given_confidence", "score"]
 N_QUANTILES = 101
 # What rounding may do to one minus one minus a share.
 ROUNDING = 1e-15
+# How close to one two probabilities add up if they are those of both classes of one case.
+SURELY_ONE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -529,6 +532,8 @@ def read_cases(
     check_same_order(y_proba=y_proba, confidence=confidence)
     if origin.labels is not None or confidence is None:
         y_proba = arrange_probabilities(y_proba, origin.labels)
+    if confidence is None:
+        _check_not_one_case(y_proba)
     proba = check_probabilities(y_proba, "y_proba")
     column = proba.argmax(axis=1)
     if confidence is None:
@@ -540,6 +545,15 @@ def read_cases(
         return column, scores
     check_width(proba, len(origin.labels))
     return np.asarray(origin.labels)[column], scores
+
+
+def _check_not_one_case(y_proba: ArrayLike) -> None:
+    """Refuse a row of both classes: read as a column, it would be two cases, both decided."""
+    values = as_array(y_proba, "y_proba")
+    if values.shape == (2,) and values.dtype.kind == "f" and abs(values.sum() - 1) < SURELY_ONE:
+        one, two = f"[[{values[0]:g}, {values[1]:g}]]", f"[[{values[0]:g}], [{values[1]:g}]]"
+        hint = f"for one case, pass {one}; for two cases, {two}"
+        raise ShapeError(message("y_proba", "must have a row for each case", str(y_proba), hint))
 
 
 def confidence_of(origin: Origin, proba: FloatArray) -> FloatArray:
