@@ -46,12 +46,11 @@ def test_its_policies_decide_as_it_does(run, files, tmp_path):
     models = [read_cases(tmp_path / name) for name in ("small.csv", "ordered.csv")]
     options = {"handover": [0.8, 0.95], "target_accuracy": 0.9, "costs": (1, 20, 300)}
     cascade = certify_cascade(*models, **options)
-    saved = [
-        load_operating_point(tmp_path / "both" / f"{name}.json") for name in ("small", "large")
-    ]
-    for point, own, cases in zip(saved, (cascade.small, cascade.large), models, strict=True):
-        assert (
-            point.decide(cases.proba).accepted.tolist() == own.decide(cases.proba).accepted.tolist()
+    points = {"small": cascade.small, "large": cascade.large}
+    for (name, point), cases in zip(points.items(), models, strict=True):
+        saved = load_operating_point(tmp_path / "both" / f"{name}.json")
+        np.testing.assert_array_equal(
+            saved.decide(cases.proba).accepted, point.decide(cases.proba).accepted
         )
     missing = run("cascade", *files, "--target-accuracy", 0.9999, "--save-policies", "none", code=1)
     assert "No policies were saved" in missing.stderr
