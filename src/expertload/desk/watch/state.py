@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
+from scipy.special import gammaln, pdtr, xlogy
 from sqlalchemy import ColumnElement, exists, func, select
 
 from expertload.desk.intake.case import CONTROL
@@ -190,9 +191,8 @@ def waiting_probability(readers: int, load: float) -> float:
     """
     if load >= readers:
         return 1.0
-    blocked = 1.0  # Erlang B by its recursion: no overflow, no cancellation
-    for n in range(1, readers + 1):
-        blocked = load * blocked / (n + load * blocked)
+    log_share = xlogy(readers, load) - load - gammaln(readers + 1)
+    blocked = math.exp(log_share) / float(pdtr(readers, load))  # Erlang B, by the Poisson law
     return blocked / (1 - load / readers * (1 - blocked))
 
 
