@@ -49,8 +49,9 @@ LATEST = 253_402_300_799_000_000  # the end of the year 9999
 # The kinds of events to show alone: among millions of cases, the few acts of those in charge.
 ABOUT = {
     "policies": (
-        *("policy.added", "policy.activated", "policy.withdrawn", "rules.changed"),
+        *("policy.added", "policy.activated", "policy.shared", "policy.withdrawn"),
         *("monitor.warning", "monitor.alarm", "combining.started", "combining.stopped"),
+        "rules.changed",
     ),
     "people": (
         *("user.added", "user.roles_set", "user.password_set", "user.away"),
