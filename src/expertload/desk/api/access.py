@@ -8,7 +8,7 @@ what they send.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -207,47 +207,40 @@ def too_large(most: int) -> DeskRefusedError:
 # ------------------------------------------------------------------ errors
 
 
-class Failure(NamedTuple):
-    """What went wrong, for programs and people: a status, a code, a sentence, and what to do."""
-
-    status: int
-    code: str
-    message: str
-    hint: str = ""
-
-
-def failure_of(error: Exception) -> Failure:
-    """Describe any error that a request can end with."""
+def failure_of(error: Exception) -> tuple[int, DeskRefusedError]:
+    """Return the status of any error that a request can end with, and what programs are told."""
     if isinstance(error, DeskRefusedError):
-        return Failure(STATUS.get(error.code, 422), error.code, error.message, error.hint)
+        return STATUS.get(error.code, 422), error
     if isinstance(error, DeskUnavailableError):
         hint = "treat the case as delegated, and send the same request again."
-        return Failure(503, "unavailable", "The desk's database does not answer.", hint)
+        message = "The desk's database does not answer."
+        return 503, DeskRefusedError("unavailable", message, hint)
     if isinstance(error, RequestValidationError):
         first = error.errors()[0]
         where = ".".join(str(part) for part in first.get("loc", ())[1:]) or "the request"
-        return Failure(422, "invalid", f"{where}: {first.get('msg')}.")
+        return 422, DeskRefusedError("invalid", f"{where}: {first.get('msg')}.")
     if isinstance(error, HTTPException):
         if isinstance(error.__cause__, DeskRefusedError):  # raised while FastAPI read the body
             return failure_of(error.__cause__)
         code = CODES.get(error.status_code, "http_error")
-        return Failure(error.status_code, code, str(error.detail))
+        return error.status_code, DeskRefusedError(code, str(error.detail))
     if isinstance(error, ClientDisconnect):
         # nobody gets this answer, but the log then shows no fault of the desk
-        return Failure(400, "hung_up", "The request ended before it was complete.")
-    return Failure(500, "internal", "Something went wrong inside the desk; nothing was decided.")
+        return 400, DeskRefusedError("hung_up", "The request ended before it was complete.")
+    message = "Something went wrong inside the desk; nothing was decided."
+    return 500, DeskRefusedError("internal", message)
 
 
-def error_body(failure: Failure) -> dict[str, dict[str, str]]:
+def error_body(refused: DeskRefusedError) -> dict[str, dict[str, str]]:
     """Return the form that every error has."""
-    return {"error": {"code": failure.code, "message": failure.message, "hint": failure.hint}}
+    return {"error": {"code": refused.code, "message": refused.message, "hint": refused.hint}}
 
 
 async def answer_error(_: Request, error: Exception) -> JSONResponse:
     """Answer an error as JSON."""
-    failure = failure_of(error)
-    headers = getattr(error, "headers", None) or HEADERS.get(failure.code)
-    return JSONResponse(error_body(failure), failure.status, headers)
+    status, told = failure_of(error)
+    headers = getattr(error, "headers", None) or HEADERS.get(told.code)
+    return JSONResponse(error_body(told), status, headers)
 
 
 def install_errors(app: FastAPI) -> None:

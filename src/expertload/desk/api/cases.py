@@ -22,7 +22,6 @@ from expertload.desk.api.access import (
     body_of,
     desk_of,
     error_body,
-    failure_of,
     needs,
     token_of,
 )
@@ -247,7 +246,7 @@ def _line(number: int, read: Any, result: Any) -> bytes:
         named: dict[str, Any] = {"key": getattr(read, "key", None), "line": number}
         if isinstance(read, Shadow):
             named["model"] = read.model
-        result = named | error_body(failure_of(result))
+        result = named | error_body(result)
     line = result._asdict() if isinstance(result, Outcome) else result
     return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
 

@@ -78,17 +78,17 @@ class PageRoute(APIRoute):
 
 
 def _refused(request: Request, error: Exception) -> Response:
-    failure = failure_of(error)
-    message, hint = failure.message, failure.hint
-    if failure.code == "unauthorized":
+    status, told = failure_of(error)
+    message, hint = told.message, told.hint
+    if told.code == "unauthorized":
         return _to_sign_in(request)
-    if failure.code == "unavailable":
+    if told.code == "unavailable":
         message, hint = f"{message} Nothing was changed.", "try again in a moment."
-    elif failure.code == "internal":
+    elif told.code == "internal":
         log.error("a page of the desk failed", exc_info=error)
         message = "Something went wrong inside the desk."
         hint = "try again; if it happens again, tell your operator."
-    return refusal(request, failure.status, message, hint)
+    return refusal(request, status, message, hint)
 
 
 def _to_sign_in(request: Request) -> Response:
