@@ -56,7 +56,7 @@ class Desk:
     ) -> None:
         self.database = database
         self.project = project
-        self.clock = clock or _wall_clock
+        self.clock = clock or (lambda: time.time_ns() // 1_000)
         self._actor: int | None = None
         if not database.read(lambda c: _exists(c, project)):
             new = (rules or Rules(), secret or secrets.token_bytes(32))
@@ -140,7 +140,3 @@ class Desk:
 def _exists(connection: Connection, project: str) -> bool:
     row = connection.execute(select(projects.c.id).where(projects.c.name == project)).first()
     return row is not None
-
-
-def _wall_clock() -> int:
-    return time.time_ns() // 1_000

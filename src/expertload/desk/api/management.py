@@ -27,6 +27,7 @@ from expertload.desk.api.claims import CorrectionBody
 from expertload.desk.intake.golden import add_golden, read_golden
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.queue import managing
+from expertload.desk.settings import Share
 from expertload.desk.store.database import AnyRow
 from expertload.desk.trail.export import Format, export_bytes
 from expertload.desk.trail.webhooks import add_webhook, end_webhook, send_again
@@ -40,7 +41,6 @@ router = APIRouter()
 manager = APIRouter(prefix="/api", dependencies=[Depends(needs("manager"))])
 onlooker = APIRouter(prefix="/api", dependencies=[Depends(needs("manager", "auditor"))])
 Seconds = Annotated[float, Field(ge=0, le=253_402_300_799, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 # ------------------------------------------------------------------ policies

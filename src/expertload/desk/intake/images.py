@@ -44,7 +44,8 @@ def redrawn(data: bytes) -> tuple[str, bytes]:
     process = _PROCESSES.get()
     try:
         if process is None or process.poll() is not None:
-            process = _started()
+            command = [sys.executable, "-P", __file__]  # -P: no modules from this folder
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         verdict, first, content = _drawn_by(process, data)
     except EOFError:
         _end(process)  # the next image starts another
@@ -60,11 +61,6 @@ def redrawn(data: bytes) -> tuple[str, bytes]:
             f"The image has {len(data)} bytes, and would have {len(content)} when drawn again."
         )
     return first.decode(), content
-
-
-def _started() -> Process:
-    command = [sys.executable, "-P", __file__]  # -P: no modules from this folder
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 def _drawn_by(process: Process, data: bytes) -> tuple[bytes, bytes, bytes]:

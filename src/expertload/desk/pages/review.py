@@ -72,19 +72,15 @@ async def show(request: Request, reader: Reader, notice: str = "") -> Response:
 def _page(transaction: Transaction, reader: Principal) -> dict[str, Any]:
     """Read what the reader's page shows."""
     held, following = claims.holding(transaction, reader.user), _upcoming(transaction, reader)
+    kind = select(bodies.c.kind).where(bodies.c.id == following)
     return {
         "held": held,
         "seconds_left": 0 if held is None else (held.until - transaction.now) // SECOND,
         "lease_seconds": transaction.project.rules.lease_seconds,
-        "next_image": following if _is_image(transaction, following) else None,
+        "next_image": following if transaction.value(kind) == "image" else None,
         "waits": following is not None,
         "taken_back": _can_undo(transaction, reader.user),
     }
-
-
-def _is_image(transaction: Transaction, case: int | None) -> bool:
-    kind: str | None = transaction.value(select(bodies.c.kind).where(bodies.c.id == case))
-    return kind == "image"
 
 
 def _upcoming(transaction: Transaction, reader: Principal) -> int | None:

@@ -63,12 +63,12 @@ def _address(request: Request) -> str:
 # ------------------------------------------------------------------ the cookie
 
 
-def _cookie(request: Request) -> str:
-    """Return the cookie's name: browsers send a __Host- cookie only over https, and only here.
+def _cookie(request: Request, more: str = "") -> str:
+    """Return a cookie's name: browsers send a __Host- cookie only over https, and only here.
 
     Without https, on the loopback address, all ports share cookies, so the name has the port.
     """
-    return "__Host-desk" if _is_secure(request) else f"desk-{request.url.port or 80}"
+    return f"__Host-desk{more}" if _is_secure(request) else f"desk-{request.url.port or 80}{more}"
 
 
 def _is_secure(request: Request) -> bool:
@@ -249,7 +249,7 @@ async def leave(request: Request, who: Anybody, everywhere: Text = "") -> Respon
 
 # ------------------------------------------------------------------ single sign-on
 
-ATTEMPT_SECONDS = 600
+ATTEMPT, ATTEMPT_SECONDS = "-attempt", 600  # of a sign-in at the provider
 
 
 def _provider(request: Request) -> sign_on.OpenIdConnect:
@@ -257,10 +257,6 @@ def _provider(request: Request) -> sign_on.OpenIdConnect:
     if provider is None:
         raise DeskRefusedError("not_found", "This desk has no single sign-on.")
     return provider
-
-
-def _attempt_cookie(request: Request) -> str:
-    return "__Host-desk-attempt" if _is_secure(request) else "desk-attempt"
 
 
 def _back(request: Request) -> str:
@@ -273,8 +269,7 @@ async def to_provider(request: Request) -> Response:
     attempt = sign_on.Attempt.new()
     asking = request.app.state.asking
     answer = go(await asking.run(_provider(request).address, attempt, _back(request)))
-    cookie = _attempt_cookie(request)
-    _set_cookie(request, answer, cookie, ".".join(attempt), ATTEMPT_SECONDS)
+    _set_cookie(request, answer, _cookie(request, ATTEMPT), ".".join(attempt), ATTEMPT_SECONDS)
     return answer
 
 
@@ -282,7 +277,7 @@ async def to_provider(request: Request) -> Response:
 async def from_provider(request: Request, code: str = "", state: str = "") -> Response:
     """Sign in the user whom the provider names, if a manager has added them."""
     provider = _provider(request)
-    attempt = sign_on.Attempt.read(request.cookies.get(_attempt_cookie(request), ""))
+    attempt = sign_on.Attempt.read(request.cookies.get(_cookie(request, ATTEMPT), ""))
     if attempt is None or not hmac.compare_digest(attempt.state.encode(), state.encode()):
         raise DeskRefusedError("forbidden", "This sign-in did not start here.", "sign in again.")
     name = await request.app.state.asking.run(provider.name_of, code, attempt, _back(request))
@@ -295,5 +290,5 @@ async def from_provider(request: Request, code: str = "", state: str = "") -> Re
     answer = _welcome(
         request, await desk.acting(who.user).awrite(sessions.begin_session, who.user), "/"
     )
-    _delete_cookie(request, answer, _attempt_cookie(request))
+    _delete_cookie(request, answer, _cookie(request, ATTEMPT))
     return answer
