@@ -46,9 +46,7 @@ async def take(request: Request, reader: Reader) -> Response:
 @router.post("/claims/{lease}/answer", summary="Answer a case")
 async def give(lease: str, body: AnswerBody, request: Request, reader: Reader) -> dict[str, Any]:
     """Store an answer; return whether it counts, came late, or was sent before."""
-    given = await desk_of(request).awrite(
-        answers.answer, reader.user, lease, body.label, body.submission
-    )
+    given = await desk_of(request).awrite(answers.answer, reader.user, lease, **body.model_dump())
     return asdict(given) | {"undo_until": seconds(given.undo_until)}
 
 
@@ -84,9 +82,8 @@ async def correct(
     submission: str, body: CorrectionBody, request: Request, reader: Reader
 ) -> dict[str, str]:
     """Correct an answer after the time to undo it, with a reason."""
-    await desk_of(request).awrite(
-        answers.correct_own, reader.user, submission, body.label, reason=body.reason
-    )
+    desk = desk_of(request)
+    await desk.awrite(answers.correct_own, reader.user, submission, **body.model_dump())
     return {"outcome": "corrected"}
 
 

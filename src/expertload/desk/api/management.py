@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
-from pydantic import Field, StrictBool
+from pydantic import AfterValidator, Field, StrictBool
 from sqlalchemy import select
 
 from expertload._names import Which
@@ -40,7 +40,12 @@ from expertload.exceptions import DeskRefusedError
 router = APIRouter()
 manager = APIRouter(prefix="/api", dependencies=[Depends(needs("manager"))])
 onlooker = APIRouter(prefix="/api", dependencies=[Depends(needs("manager", "auditor"))])
-Seconds = Annotated[float, Field(ge=0, le=253_402_300_799, allow_inf_nan=False)]
+# Programs send seconds, and the desk counts in microseconds.
+Moment = Annotated[
+    float,
+    Field(ge=0, le=253_402_300_799, allow_inf_nan=False),
+    AfterValidator(lambda seconds: int(seconds * 1e6)),
+]
 
 
 # ------------------------------------------------------------------ policies
@@ -120,7 +125,7 @@ class LookBackBody(Body):
     """The policy whose decisions are read again, since when, and which share of them."""
 
     policy: Number
-    since: Seconds = 0
+    since: Moment = 0
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
 
 
@@ -135,11 +140,7 @@ class RecertifyBody(Body):
 @manager.post("/look-back", summary="Read again what a withdrawn policy decided")
 async def again(body: LookBackBody, request: Request) -> dict[str, int]:
     """Queue up to 2,000 decisions for experts; call again until 0 are queued."""
-    since = int(body.since * 1e6)
-    queued = await desk_of(request).awrite(
-        policies.look_back, body.policy, since=since, share=body.share
-    )
-    return {"queued": queued}
+    return {"queued": await desk_of(request).awrite(policies.look_back, **body.model_dump())}
 
 
 @manager.post("/recertify", status_code=201, summary="A new draft from blind labels")
@@ -243,23 +244,21 @@ class VoidBody(Body):
 async def correct(body: CorrectionOfBody, request: Request) -> dict[str, str]:
     """Correct what a reader answered to a case, unless the case checks the promise."""
     who = request.state.who.user
-    await desk_of(request).awrite(
-        managing.correct_of, who, body.key, body.reader, body.label, reason=body.reason
-    )
+    await desk_of(request).awrite(managing.correct_of, who, **body.model_dump())
     return {"outcome": "corrected"}
 
 
 @manager.post("/reopen", summary="Let somebody else read a case again")
 async def reopen(body: CaseBody, request: Request) -> dict[str, str]:
     """Open a case again that is decided, closed or void."""
-    await desk_of(request).awrite(managing.reopen, body.key, reason=body.reason)
+    await desk_of(request).awrite(managing.reopen, **body.model_dump())
     return {"outcome": "reopened"}
 
 
 @manager.post("/void", summary="Take an open case out of the queue")
 async def void(body: VoidBody, request: Request) -> dict[str, str]:
     """End an open case without a decision."""
-    await desk_of(request).awrite(managing.void_case, body.key, reason=body.reason)
+    await desk_of(request).awrite(managing.void_case, **body.model_dump())
     return {"outcome": "void"}
 
 
@@ -275,7 +274,7 @@ class WebhookBody(Body):
 class ReplayBody(Body):
     """The time since which messages are sent again."""
 
-    since: Seconds = 0
+    since: Moment = 0
 
 
 @manager.post("/webhooks", status_code=201, summary="Send messages to an address")
@@ -295,8 +294,7 @@ async def end_hook(number: Number, request: Request) -> dict[str, str]:
 @manager.post("/webhooks/{number}/replay", summary="Send past messages again")
 async def replay_hook(number: Number, body: ReplayBody, request: Request) -> dict[str, int]:
     """Send the messages since a given time again."""
-    since = int(body.since * 1e6)
-    return {"queued": await desk_of(request).awrite(send_again, number, since=since)}
+    return {"queued": await desk_of(request).awrite(send_again, number, **body.model_dump())}
 
 
 # ------------------------------------------------------------------ the desk in numbers
