@@ -224,21 +224,13 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(
-        moment=_moment,
-        last_day=_last_day,
-        share=_share,
-        exact=_exact,
-        at_least=_at_least,
-        span=_span,
-        number=number,
-        pretty=_pretty,
-    )
+    written = (moment, last_day, share, exact, at_least, span, number, pretty)
+    made.filters.update({write.__name__: write for write in written})
     made.globals.update(address_of=_address_of)
     return made
 
 
-def _moment(microseconds: int | None) -> Markup | str:
+def moment(microseconds: int | None) -> Markup | str:
     """Write a time in UTC; the script shows it in the reader's own time zone."""
     if microseconds is None:
         return NOTHING
@@ -248,7 +240,7 @@ def _moment(microseconds: int | None) -> Markup | str:
     )
 
 
-def _last_day(end: int) -> str:
+def last_day(end: int) -> str:
     """Write the day that ends at a time: of days the zone of a reader says nothing."""
     return f"{datetime.fromtimestamp(end / 1e6 - 1, UTC):%d %b %Y}"
 
@@ -258,18 +250,19 @@ def hour(start: datetime) -> Markup:
     return Markup('<tspan data-hour="{}">{:%H:%M}</tspan>').format(start.isoformat(), start)
 
 
-def _share(value: float | None, digits: int = 1) -> str:
+def share(value: float | None, digits: int = 1) -> str:
+    """Show a share in percent."""
     return NOTHING if value is None else f"{100 * value:.{digits}f}{SPACE}%"
 
 
-def _exact(value: float | None) -> str:
+def exact(value: float | None) -> str:
     """Show a share that somebody chose: 97.5 % is neither 97 nor 98."""
     return NOTHING if value is None else f"{100 * value:.6g}{SPACE}%"
 
 
-def _at_least(value: float | None) -> str:
+def at_least(value: float | None) -> str:
     """Show a lower bound, rounded down, so that it still is one."""
-    return _share(None if value is None else math.floor(1_000 * value + 1e-9) / 1_000)
+    return share(None if value is None else math.floor(1_000 * value + 1e-9) / 1_000)
 
 
 def number(value: float | None) -> str:
@@ -277,7 +270,7 @@ def number(value: float | None) -> str:
     return NOTHING if value is None else f"{value:,.0f}".replace(",", SPACE)
 
 
-def _span(seconds: float | None) -> str:
+def span(seconds: float | None) -> str:
     """Write a length of time in its two largest units."""
     if seconds is None:
         return NOTHING
@@ -289,7 +282,7 @@ def _span(seconds: float | None) -> str:
     return " ".join(parts[:2]) or f"0{SPACE}s"
 
 
-def _pretty(content: bytes) -> str:
+def pretty(content: bytes) -> str:
     """Write JSON with a line for each value; what is long stays as it is, or it would get huge."""
     if len(content) > LONGEST_PRETTY:
         return content.decode()
