@@ -24,7 +24,6 @@ from sqlalchemy import (
     Index,
     Table,
     create_engine,
-    event,
     func,
     insert,
     select,
@@ -150,7 +149,6 @@ def restore(path: str | os.PathLike[str], database: Database) -> None:
     if not file.is_file():
         raise DeskRefusedError("not_found", f"There is no file {file}.")
     engine = create_engine(f"sqlite:///file:{file}?mode=ro&uri=true")
-    event.listen(engine, "connect", lambda c, _: c.execute("PRAGMA query_only = ON").close())
     try:
         with engine.connect() as source:
             _check(source, file)
@@ -213,9 +211,7 @@ def copy_tables(source: Connection, file: Path) -> None:
 
 def _copy_rows(source: Connection, target: Connection) -> None:
     for table in metadata.sorted_tables:
-        order = [table.c.id] if "id" in table.c else list(table.primary_key)
-        rows = source.execute(
-            select(table).order_by(*order), execution_options={"yield_per": CHUNK}
-        )
+        query = select(table).order_by(*table.primary_key)
+        rows = source.execute(query, execution_options={"yield_per": CHUNK})
         for part in rows.mappings().partitions(CHUNK):
             target.execute(insert(table), [dict(row) for row in part])
