@@ -135,13 +135,13 @@ def return_expired(transaction: Transaction) -> int:
     lost = transaction.rows(_EXPIRE, **ours, latest=latest)
     for number, case in lost:
         event = transaction.event("reading.expired", case_id=case)
-        event.note(readings, number, FREE)
+        event.note(readings, number, {"state": "waiting", **FREE})
         transaction.moved(readings, "leased", "waiting")
     return len(lost)
 
 
 # The values of a reading that nobody holds.
-FREE: dict[str, Any] = {"state": "waiting", "reader": None, "leased": None, "until": None}
+FREE: dict[str, Any] = {"reader": None, "leased": None, "until": None}
 
 
 def upcoming(transaction: Transaction, reader: int, *, arbiter: bool = False) -> int | None:
@@ -297,6 +297,5 @@ def _give_back(transaction: Transaction, reading: int, lease: str, kind: str) ->
     if held is None:
         return None
     event = transaction.event(kind, case_id=held.case_id)
-    transaction.update(readings, reading, event, **FREE, lease=None)
-    transaction.moved(readings, "leased", "waiting")
+    transaction.move(readings, held, "waiting", event, **FREE, lease=None)
     return int(held.case_id)
