@@ -118,7 +118,7 @@ def _is_single_logit(logits: Tensor) -> bool:
 # ------------------------------------------------------------------ several views
 
 
-def _rotated(images: Tensor, *, turns: int, mirrored: bool) -> Tensor:
+def _turned(images: Tensor, *, turns: int = 0, mirrored: bool = False) -> Tensor:
     turned = torch.rot90(images, turns, dims=(-2, -1)) if turns else images
     return turned.flip(-1) if mirrored else turned
 
@@ -133,16 +133,13 @@ def _shifted(images: Tensor, *, down: int, across: int) -> Tensor:
     return framed[..., top : top + height, left : left + width]
 
 
-_SAME: View = partial(_rotated, turns=0, mirrored=False)
-_MIRRORED: View = partial(_rotated, turns=0, mirrored=True)
 _STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
-_SHIFTS: tuple[View, ...] = tuple(partial(_shifted, down=d, across=a) for d, a in _STEPS)
 _VIEWS: Mapping[str, tuple[View, ...]] = {
-    "none": (_SAME,),
-    "flip": (_SAME, _MIRRORED),
-    "shift": (_SAME, *_SHIFTS),
+    "none": (_turned,),  # by nothing
+    "flip": (_turned, partial(_turned, mirrored=True)),
+    "shift": (_turned, *(partial(_shifted, down=d, across=a) for d, a in _STEPS)),
     "symmetries": tuple(
-        partial(_rotated, turns=turns, mirrored=mirrored)
+        partial(_turned, turns=turns, mirrored=mirrored)
         for turns in range(4)
         for mirrored in (False, True)
     ),

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from rich.console import Console
 
 from expertload._check import check_count, check_targets, require_extra
+from expertload._labels import listed
 from expertload.ensembling import make_views
 from expertload.exceptions import ExpertLoadError, InsufficientDataError, ParameterError
 from expertload.lab.data import Augmentation, Dataset
@@ -317,16 +318,11 @@ def look_at(data: Dataset) -> list[str]:
     everyone = set(range(data.num_classes))
     missing = {name: sorted(everyone - {*split.labels.tolist()}) for name, split in splits.items()}
     return [
-        f"No {name} image belongs to {_named([data.class_names[place] for place in places])}."
+        f"No {name} image belongs to the class{'es' if len(places) > 1 else ''} "
+        f"{listed([repr(data.class_names[place]) for place in places], 5)}."
         for name, places in missing.items()
         if places
     ]
-
-
-def _named(classes: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in classes[:5])
-    more = f" and {len(classes) - 5} more" if len(classes) > 5 else ""
-    return f"the class {shown}" if len(classes) == 1 else f"the classes {shown}{more}"
 
 
 def make_plan(

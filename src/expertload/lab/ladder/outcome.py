@@ -213,11 +213,10 @@ def certified_load(labels: IntArray, proba: FloatArray, *, target_accuracy: floa
     >>> print(f"load {found.load:.2f}, accuracy {found.accuracy:.2f}")
     load 0.34, accuracy 0.92
     """
-    first, second = halves(len(labels))
-    point = certify(cases_of(labels[first], proba[first]), target_accuracy=target_accuracy)
-    accepted = point.accepts(proba[second].max(axis=1))
-    right = proba[second].argmax(axis=1) == labels[second]
-    accuracy = float(right[accepted].mean()) if accepted.any() else float("nan")
+    first, second = (cases_of(labels[half], proba[half]) for half in halves(len(labels)))
+    point = certify(first, target_accuracy=target_accuracy)
+    accepted = point.accepts(second.confidence)
+    accuracy = float(second.correct[accepted].mean()) if accepted.any() else float("nan")
     return CertifiedLoad(point, float(1 - accepted.mean()), accuracy)
 
 
