@@ -163,12 +163,10 @@ class RunFolder:
 
     def record_environment(self, environment: dict[str, Any]) -> None:
         """Record the environment from now on; the record of earlier epochs is kept."""
-        earlier = []
-        found = self.environment() if self.last.exists() else {}
-        if found:
-            earlier = found.pop("earlier", [])
-            if found != environment:
-                earlier.append(found)
+        before = self.environment() if self.last.exists() else {}
+        earlier = before.pop("earlier", [])
+        if before and before != environment:
+            earlier.append(before)
         both = {**environment, "earlier": earlier} if earlier else environment
         self.write_json("environment.json", both)
 

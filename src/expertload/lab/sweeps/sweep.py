@@ -9,7 +9,6 @@ it is started again.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,25 +40,23 @@ class Choice:
     metric : str
         The validation metric by which candidates were compared.
     scores : tuple of (LossConfig, dict)
-        Each candidate with its score for each tuning seed; NaN for a run that failed. Empty if
+        Each candidate with its score for each tuning seed, None for a run that failed. Empty if
         there was nothing to choose.
     """
 
     chosen: LossConfig
     metric: str
-    scores: tuple[tuple[LossConfig, dict[int, float]], ...] = ()
+    scores: tuple[tuple[LossConfig, dict[str, float | None]], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the choice as plain values; a score that is not known is None."""
-        settings = [candidate.model_dump(exclude={"name"}) for candidate, _ in self.scores]
-        scores = [
-            {str(seed): None if math.isnan(v) else v for seed, v in own.items()}
-            for _, own in self.scores
-        ]
+        """Return the choice as plain values."""
         return {
             "chosen": self.chosen.model_dump(exclude={"name"}),
             "metric": f"validation {self.metric}",
-            "candidates": [{**a, "scores": b} for a, b in zip(settings, scores, strict=True)],
+            "candidates": [
+                {**candidate.model_dump(exclude={"name"}), "scores": scores}
+                for candidate, scores in self.scores
+            ],
         }
 
 
@@ -231,15 +228,11 @@ class Sweep:
 
     def _choose(self) -> None:
         """Choose the candidate of every loss whose tuning runs have ended."""
-        ready = [
-            loss
-            for loss in self.losses
-            if loss not in self.choices and not any(map(self.is_open, self.tuning_runs(loss)))
-        ]
-        for loss in ready:
-            choice = self._choice(loss)
-            if choice is not None:
-                self.choices[loss] = choice
+        for loss in self.losses:
+            if loss not in self.choices and not any(map(self.is_open, self.tuning_runs(loss))):
+                choice = self._choice(loss)
+                if choice is not None:
+                    self.choices[loss] = choice
 
     def _choice(self, loss: str) -> Choice | None:
         """Return the candidate with the best mean validation score; None if all failed.
@@ -261,8 +254,10 @@ class Sweep:
         best = best_options(scores, measure=metric, seeds=self.tuning_seeds)
         if best is None:
             return None
-        every = dict.fromkeys(self.tuning_seeds, math.nan)
-        known = tuple((candidates[options], {**every, **own}) for options, own in scores.items())
+        known = tuple(
+            (candidates[options], {str(seed): own.get(seed) for seed in self.tuning_seeds})
+            for options, own in scores.items()
+        )
         return Choice(candidates[best], metric, known)
 
     def _run(self, loss: LossConfig, seed: int) -> RunConfig:
