@@ -338,15 +338,12 @@ def loss_and_gradient(
 ) -> tuple[float, FloatArray]:
     """Return the mean of -log p over cases with others in their class, and its gradient."""
     z = features @ axes
-    squares = np.einsum("ij,ij->i", z, z)
-    distance = squares[:, None] + squares - 2 * z @ z.T
-    np.fill_diagonal(distance, np.inf)
     same = target[:, None] == target
     np.fill_diagonal(same, False)
     asked = np.where(same.any(axis=1), weight, 0.0)
     asked = asked / asked.sum()
     # Relative to the nearest case: shares do not change, and nothing underflows.
-    kernel = np.exp((distance.min(axis=1, keepdims=True) - distance) / 2) * weight
+    kernel = _kernel(_relative_distances(z, z, left_out=np.arange(len(z))), 1.0) * weight
     everyone = kernel.sum(axis=1)
     own = np.maximum(np.where(same, kernel, 0.0).sum(axis=1), SMALLEST_PROBABILITY)
     loss = -float(asked @ np.log(np.maximum(own / everyone, SMALLEST_PROBABILITY)))
