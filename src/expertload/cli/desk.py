@@ -11,7 +11,7 @@ import typer
 from expertload._files import write_atomically
 from expertload._names import Purpose, Which
 from expertload.cli.files import check_output
-from expertload.cli.options import OptionGroup, takes
+from expertload.cli.options import OptionGroup, check_policy, takes
 from expertload.cli.screen import console, one_line
 
 if TYPE_CHECKING:
@@ -157,13 +157,7 @@ def activate_policy(policy: Path, *, desk: Desk) -> None:
     policy
         A policy saved by 'expertload evaluate --save-policy'.
     """
-    from expertload.exceptions import DataNotFoundError
-
-    if not policy.is_file():
-        raise DataNotFoundError(
-            f"There is no file {policy}. Hint: make it with "
-            f"expertload evaluate FILE --target-accuracy 0.95 --save-policy {policy}"
-        )
+    check_policy(policy)
     from expertload.desk.intake.routing import read_policy
     from expertload.desk.watch import policies
 

@@ -268,8 +268,18 @@ def numbers_in(text: str, what: str, example: str) -> list[float]:
         ) from None
 
 
+def check_policy(path: Path) -> None:
+    """Explain how to make a policy, if the file does not exist."""
+    if not path.is_file():
+        from expertload.exceptions import DataNotFoundError
+
+        raise DataNotFoundError(
+            f"There is no policy {path}. Hint: expertload evaluate FILE --save-policy {path}"
+        )
+
+
 def load_policy(path: Path) -> Saved:
-    """Read a policy; if the file does not exist, explain how to make one.
+    """Read a policy.
 
     Examples
     --------
@@ -279,13 +289,10 @@ def load_policy(path: Path) -> Saved:
     Traceback (most recent call last):
     expertload.exceptions.DataNotFoundError: There is no policy nowhere.json. ...
     """
-    from expertload.exceptions import DataNotFoundError, FileFormatError
+    from expertload.exceptions import FileFormatError
     from expertload.operating_point import load_operating_point
 
-    if not path.is_file():
-        raise DataNotFoundError(
-            f"There is no policy {path}. Hint: expertload evaluate FILE --save-policy {path}"
-        )
+    check_policy(path)
     try:
         return load_operating_point(path)
     except FileFormatError as error:

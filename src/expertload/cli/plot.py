@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,8 +21,8 @@ from expertload.cli.options import COLUMNS, IDENTITY, OPENING, Names, takes
 from expertload.cli.screen import console, one_line, true_text
 
 if TYPE_CHECKING:
+    from expertload.cases import Cases
     from expertload.display import COCComparisonDisplay, TeamDisplay
-    from expertload.evaluation import Evaluation
 
 
 @takes(columns=COLUMNS.without("group"), identity=IDENTITY, opening=OPENING)
@@ -63,16 +64,11 @@ def plot(
         raise typer.BadParameter("--expert plots one team: name one FILE.")
     columns = replace(columns, group="none")
     tables = read_models(files, name, columns, patterns, identity, opening)
-    found = {
-        model: table.evaluate(
-            target_accuracy=0.95 if target_accuracy is None else target_accuracy,
-            confidence_level=confidence_level,
-        )
-        for model, table in tables.items()
-    }
     print_warnings(tables.values())
-    mark = target_accuracy is not None
-    save_picture(lambda: _drawn(found, title, is_team=identity.expert is not None, mark=mark), out)
+    cases = {model: table.cases for model, table in tables.items()}
+    is_team = identity.expert is not None
+    options = (confidence_level, target_accuracy, title)
+    save_picture(lambda: _drawn(cases, *options, is_team=is_team), out)
     screen = console()
     for table in tables.values():
         screen.say(one_line(f"{table.where}: {table.used}"), "dim")
@@ -80,32 +76,23 @@ def plot(
 
 
 def _drawn(
-    found: dict[str, Evaluation], title: str | None, *, is_team: bool, mark: bool
+    cases: dict[str, Cases], level: float, target: float | None, title: str | None, *, is_team: bool
 ) -> COCComparisonDisplay | TeamDisplay:
-    from expertload.display import COCComparisonDisplay, COCDisplay, TeamDisplay
+    from expertload.display import COCComparisonDisplay, TeamDisplay
     from expertload.operating_point import choose
+    from expertload.team import evaluate_team
 
     drawn: COCComparisonDisplay | TeamDisplay
     if is_team:
-        (team,) = [model.team for model in found.values()]
-        if team is None:
-            raise typer.BadParameter("--expert needs the probabilities of the model.")
+        (own,) = cases.values()
+        team = evaluate_team(own, threshold=math.inf)
         drawn = TeamDisplay(team.curve, combined=team.combined_curve).plot()
     else:
-        curves = {
-            name: COCDisplay(
-                expert_load=model.curve.expert_load,
-                accuracy=model.curve.accuracy,
-                aucoc=model.aucoc,
-                band=model.band,
-                name=name,
-            )
-            for name, model in found.items()
-        }
-        drawn = COCComparisonDisplay(curves).plot()
-        for name, model in found.items():
-            if mark:
-                curves[name].mark(choose(model.cases, target_accuracy=model.target_accuracy))
+        marked = {} if target is None else cases
+        points = {name: [choose(own, target_accuracy=target)] for name, own in marked.items()}
+        drawn = COCComparisonDisplay.from_cases(
+            cases, confidence_level=level, operating_points=points
+        )
     if title is not None:
         drawn.ax_.set_title(true_text(title), loc="left", parse_math=False)
     return drawn

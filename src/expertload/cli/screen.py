@@ -80,10 +80,8 @@ class Screen(Console):
     ) -> Iterable[Segment]:
         """Return the text to write, neutralised."""
         for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else self._writable(neutral(text)), style, control)
-
-    def _writable(self, text: str) -> str:
-        return text.encode(self.encoding, "replace").decode(self.encoding)
+            shown = neutral(text).encode(self.encoding, "replace").decode(self.encoding)
+            yield Segment(text if control else shown, style, control)
 
 
 def console(*, stderr: bool = False) -> Screen:
