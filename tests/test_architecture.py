@@ -23,7 +23,6 @@ LAYERS = [
         "_typing",
         "_files",
         "_format",
-        "_html",
         "_store",
         "_names",
         "_blocks",

@@ -1,8 +1,10 @@
-"""Numbers as people read them."""
+"""Numbers as people read them, and small tables of them for notebooks."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from html import escape
 from itertools import count
 
 
@@ -47,3 +49,20 @@ def promised(share: float) -> str:
     if number != round(number, 5) or (number == 100 and share < 1):
         number = math.floor(10_000 * share) / 100
     return f"{number:.8g} %"
+
+
+# ------------------------------------------------------------------ tables for notebooks
+
+Row = tuple[str, str, str]  # name, value, remark
+
+
+def small_table(title: str, rows: Iterable[Row], notes: Iterable[str] = ()) -> str:
+    """Return a table of three columns under a title, sentences below it; every text is escaped."""
+    cells = "".join(
+        f'<tr><th scope="row" style="text-align:left;font-weight:normal">{escape(name)}</th>'
+        f'<td style="text-align:right"><b>{escape(value)}</b></td>'
+        f'<td style="text-align:left">{escape(remark)}</td></tr>'
+        for name, value, remark in rows
+    )
+    below = "".join(f'<p style="max-width:42em">{escape(note)}</p>' for note in notes if note)
+    return f"<div><p><b>{escape(title)}</b></p><table><tbody>{cells}</tbody></table>{below}</div>"

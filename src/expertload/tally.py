@@ -294,7 +294,7 @@ def cumulative_from_bottom(values: FloatArray) -> FloatArray:
 
 def _count(correct: AnyArray, confidence: FloatArray) -> Tally:
     """Add up unweighted right-or-wrong cases, by sorting, which is faster than an argsort."""
-    distinct, end = _run_ends(np.sort(confidence))
+    distinct, end = run_ends(np.sort(confidence))
     weight = np.diff(end, prepend=0).astype(np.float64)
     rarer_is_right = 2 * np.count_nonzero(correct) < len(correct)
     rarer = np.sort(confidence[correct if rarer_is_right else ~correct])
@@ -308,15 +308,15 @@ def _add_up(correct: AnyArray, confidence: FloatArray, weight: FloatArray | None
     confidence, weight = confidence[present], weight[present]
     correct = correct[present] * weight
     order = np.argsort(confidence, kind="stable")
-    distinct, end = _run_ends(confidence[order])
+    distinct, end = run_ends(confidence[order])
     start = np.concatenate(([0], end[:-1]))
     return Tally(
         distinct, np.add.reduceat(weight[order], start), np.add.reduceat(correct[order], start)
     )
 
 
-def _run_ends(ascending: FloatArray) -> tuple[FloatArray, AnyArray]:
-    """Return the distinct values of a sorted array, and the end of each run."""
+def run_ends(ascending: FloatArray) -> tuple[FloatArray, AnyArray]:
+    """Return the distinct values of a sorted array, and where each run of equals ends."""
     is_last = np.append(ascending[1:] != ascending[:-1], True)
     return ascending[is_last] + 0, np.flatnonzero(is_last) + 1  # + 0 turns minus zero into zero
 
@@ -349,7 +349,7 @@ def counted_area(correct: AnyArray, confidence: FloatArray, convention: str) -> 
     other = np.sort(confidence[~correct if rarer_is_right else correct])
     if not len(rarer):
         return float(not rarer_is_right)
-    distinct, end = _run_ends(rarer)
+    distinct, end = run_ends(rarer)
     count = np.diff(end, prepend=0)
     below = end - count + np.searchsorted(other, distinct, side="left")
     upto = end + np.searchsorted(other, distinct, side="right")

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expertload._format import percent, promised, shares
-from expertload._html import Row, small_table
+from expertload._format import Row, percent, promised, shares, small_table
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.cases import Cases
 from expertload.curve import COCCurve

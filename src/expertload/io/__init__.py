@@ -16,8 +16,7 @@ with needs_extra("frames", "expertload.io"):
     )
     from expertload.io.columns import Columns
     from expertload.io.decide import DecisionCounts, decide_file, decide_frame
-    from expertload.io.frame_tally import FrameTally
-    from expertload.io.frames import tally_frame, tally_groups
+    from expertload.io.frames import FrameTally, tally_frame, tally_groups
     from expertload.io.read import read_cases, read_predictions, read_readings
     from expertload.io.rule import policy_sql
     from expertload.io.source import scan_file

@@ -307,12 +307,7 @@ def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
     present = np.array([answer is not None for answer in answers])
     grades = np.full(len(answers), np.nan)
     if columns.correct is not None:
-        if present.any():
-            given = np.array(answers, dtype=object)[present]
-            own = table[column].dtype
-            grades[present] = grades_from(
-                given.astype(own) if own.kind in "biuf" else given, column, where
-            )
+        grades[present] = grades_from(table[column][present], column, where)
         return grades
     decided = _blank_as_none(table[columns.decided or ""])
     if None in decided:

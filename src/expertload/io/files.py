@@ -269,12 +269,10 @@ def _in_utf8(file: OpenedFile, options: FileOptions) -> OpenedFile:
     if file.kind not in TEXT or options.is_utf8:
         return file
     encoding = str(options.encoding)
-    decoder = codecs.getincrementaldecoder(encoding)()
     try:
         with _own_copy(file.where, file.kind) as target, target.open("wb") as copy:
-            for piece in file.pieces():
-                copy.write(decoder.decode(piece).encode())
-            copy.write(decoder.decode(b"", final=True).encode())
+            for text in codecs.iterdecode(file.pieces(), encoding):
+                copy.write(text.encode())
     except UnicodeError as error:
         raise FileFormatError(
             f"{file.where} is not in the encoding {encoding}: {error}. Hint: pass another one "

@@ -108,36 +108,31 @@ class Request(NamedTuple):
     confidence: str | None = None
     correct: str | None = None
     label: str | None = None
-    probabilities: str | Sequence[str] | None = None
+    probabilities: Any = None  # once the columns are known, these and the class of each
     labels: Sequence[Any] | None = None
     weight: str | None = None
     bits: int | None = None
     by: str | None = None
 
-    def with_usual_names(self) -> Request:
-        """Return a request in which columns that are needed and not named have their usual names.
+    def of(self, available: Sequence[str]) -> Request:
+        """Return a request for columns that a frame has; those not named have their usual names.
 
         Correctness is not read beside probabilities.
         """
-        if self.probabilities is not None:
-            return self._replace(label=self.label or "label", correct=None)
-        return self._replace(
-            confidence=self.confidence or "confidence", correct=self.correct or "correct"
-        )
-
-    def probability_columns(self, available: Collection[str]) -> list[tuple[str, str]]:
-        """Return the columns of probabilities, and the class that each is named after."""
         asked = self.probabilities
-        patterns = [asked] if isinstance(asked, str) else list(asked or ())
+        if asked is None:
+            confidence, correct = self.confidence or "confidence", self.correct or "correct"
+            return self._replace(confidence=confidence, correct=correct)
+        patterns = [asked] if isinstance(asked, str) else list(asked)
         for one in patterns:
             if not (isinstance(one, str) and "*" in one):
-                check_column(one, list(available), "probabilities")
+                check_column(one, available, "probabilities")
         found = [pair for one in patterns for pair in pick(available, one)]
-        if len(dict(found)) != len(found) or (asked is not None and not found):
+        if len(dict(found)) != len(found) or not found:
             got = f"{asked!r}, which matches {'none' if not found else 'one column twice'}"
             hint = "pass a list of names, or a pattern such as 'p_*'"
             raise parameter_error("probabilities", "must name columns", got, hint)
-        return found
+        return self._replace(label=self.label or "label", correct=None, probabilities=found)
 
 
 # ------------------------------------------------------------------ checks of rows
@@ -365,7 +360,7 @@ def _predicted_correctness(
     deep for a query planner.
     """
     schema = frame.collect_schema()
-    named = request.probability_columns(list(schema))
+    named = request.probabilities
     given = [_number(schema, check_number(schema, column)) for column, _ in named]
     label = _label(request, schema)
     found = _labels_of(frame.select(label=label))

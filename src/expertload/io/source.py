@@ -42,8 +42,7 @@ from expertload.io.formats import (
     reader_of,
     why_refused,
 )
-from expertload.io.nested import Judgements, Part, parts_of
-from expertload.io.npz import Archive
+from expertload.io.nested import Archive, Judgements, Part, parts_of
 from expertload.io.values import (
     Coded,
     check_names,

@@ -6,6 +6,7 @@ prediction equals the label, the file is refused.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -41,6 +42,7 @@ from expertload._names import MISSING
 from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray
 from expertload.exceptions import FileFormatError, ProbabilityError
 from expertload.io.columns import Columns, shortened
+from expertload.metrics import outlier_auroc_score
 from expertload.scores import HIGHEST_LOG
 
 NOT_ONE = "if a column is not a probability, name those that are (--probabilities)"
@@ -94,17 +96,14 @@ def _check_exact(low: int, high: int, column: str, where: str) -> None:
 
 def is_graded(values: AnyArray) -> bool:
     """Whether correctness is text, but not all of it words such as true and yes."""
-    found = {value for value in values.tolist() if value is not None} if _is_text(values) else set()
+    is_text = values.dtype.kind == "O"
+    found = {value for value in values.tolist() if value is not None} if is_text else set()
     return any(_truth(str(value)) is None for value in found)
-
-
-def _is_text(values: AnyArray) -> bool:
-    return values.dtype.kind == "O"
 
 
 def grades_from(values: AnyArray, column: str, where: str) -> FloatArray:
     """Return a column of correctness as numbers; words such as true and yes are converted."""
-    if _is_text(values):
+    if values.dtype.kind == "O":
         words = {value: _truth(str(value)) for value in set(values.tolist())}
         if None not in words.values():
             return np.array([words[value] for value in values.tolist()], dtype=np.float64)
@@ -362,7 +361,10 @@ def check_not_opposite(
     is_second, share = place[::step] == 1, y_proba[::step, 1]
     if is_second.all() or not is_second.any():
         return
-    area, error = _area(share[is_second], np.sort(share[~is_second]))
+    n_second, n = int(is_second.sum()), len(is_second)
+    # Mann and Whitney's standard error of the area, without skill
+    error = math.sqrt((n + 1) / (12 * n_second * (n - n_second)))
+    area = outlier_auroc_score(is_second, share)
     if area >= 0.5 - UNLIKELY * error:
         return
     raise FileFormatError(
@@ -419,14 +421,6 @@ def check_scale(
             f"from {low:g} to {high:g}. Got {middle:g} or more in half of the cases. Hint: if "
             "these are percentages, divide by 100; if the scale has changed, make a new policy."
         )
-
-
-def _area(high: FloatArray, low: FloatArray) -> tuple[float, float]:
-    """Return the area under the ROC curve, and its standard error without skill (Mann-Whitney)."""
-    below = np.searchsorted(low, high, "left") + np.searchsorted(low, high, "right")
-    pairs = len(high) * len(low)
-    error = np.sqrt((len(high) + len(low) + 1) / (12 * pairs))
-    return float(below.sum() / (2 * pairs)), float(error)
 
 
 # ------------------------------------------------------------------ Arrow and numpy

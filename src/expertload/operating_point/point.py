@@ -34,7 +34,7 @@ from expertload._check import (
     message,
 )
 from expertload._files import write_atomically
-from expertload._html import small_table
+from expertload._format import small_table
 from expertload._label_arrays import arrange_probabilities
 from expertload._names import ReadAs
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
@@ -543,7 +543,9 @@ def read_cases(
         check_same_length(y_proba=proba, confidence=scores)
     if origin.labels is None:
         return column, scores
-    check_width(proba, len(origin.labels))
+    if proba.shape[1] != len(origin.labels):
+        wanted = f"must have {len(origin.labels)} columns"
+        raise ShapeError(message("y_proba", wanted, f"{proba.shape[1]} columns"))
     return np.asarray(origin.labels)[column], scores
 
 
@@ -629,12 +631,4 @@ def _check_confidence_matches(needed: bool, given: bool) -> None:
         raise ParameterError(
             "This operating point was made with the largest probability, so it does not "
             "accept another 'confidence'. Hint: leave it out, or make the point with confidence=..."
-        )
-
-
-def check_width(proba: FloatArray, n_classes: int) -> None:
-    """Raise unless probabilities have as many columns as the operating point has classes."""
-    if proba.shape[1] != n_classes:
-        raise ShapeError(
-            message("y_proba", f"must have {n_classes} columns", f"{proba.shape[1]} columns")
         )
