@@ -19,8 +19,9 @@ from tests.strategies import examples
 from expertload import Cases, certify
 from expertload.exceptions import InsufficientDataError, ParameterError, WeightError
 from expertload.operating_point import from_json
+from expertload.operating_point.graded import granted_at
 from expertload.team import Combiner, certify_not_worse, certify_team, promise, team_curve
-from expertload.team.promise import GRANTS, _grants, margin_p_value
+from expertload.team.promise import GRANTS, margin_p_value
 
 ROUNDS = 400
 
@@ -127,7 +128,7 @@ def test_grants_are_handed_on_as_written():
     for _ in range(200):
         p_values = rng.random(20) ** 6
         left, best = 0.0, None
-        for j, (p, part) in enumerate(zip(p_values, _grants(shares), strict=True)):
+        for j, (p, part) in enumerate(zip(p_values, granted_at(shares, GRANTS), strict=True)):
             left += 0.05 * part
             best, left = (j, left) if left and p <= left else (best, 0.0)
         assert best == reference.fallback(p_values, shares, 0.05, GRANTS)
@@ -135,7 +136,7 @@ def test_grants_are_handed_on_as_written():
 
 def test_all_of_the_level_is_granted_whatever_the_ties():
     for shares in (np.array([1.0]), np.array([0.5, 1.0]), np.array([0.05, 0.5])):
-        assert _grants(shares).sum() == 1
+        assert granted_at(shares, GRANTS).sum() == 1
 
 
 # ------------------------------------------------------------------ not worse than the experts

@@ -11,7 +11,6 @@ from expertload._answers import cases_of
 from expertload._check import (
     as_array,
     as_floats,
-    check_fraction,
     check_models,
     check_option,
     message,
@@ -19,7 +18,7 @@ from expertload._check import (
 )
 from expertload._format import percent, promised
 from expertload._typing import ArrayLike, FloatArray
-from expertload.cases import Cases, check_are_cases
+from expertload.cases import Cases
 from expertload.display import _draw
 from expertload.exceptions import ParameterError, ShapeError
 from expertload.significance import COCBand, Interval, aucoc_interval, coc_band
@@ -144,13 +143,11 @@ class COCDisplay(_draw.OfPredictions):
     @classmethod
     def measured(cls, cases: Cases, confidence_level: float, name: str | None = None) -> Self:
         """Compute the curve, its area and its band, without drawing them."""
-        level = check_fraction(confidence_level, "confidence_level", inclusive=False)
-        check_are_cases(cases)
+        band, curve = coc_band(cases, confidence_level=confidence_level), cases.curve()
         n_present = len(cases) if cases.weight is None else np.count_nonzero(cases.weight)
         area: Interval | float = cases.tally.area()
         if n_present > 1:  # one case has an area but no interval; its plot must not fail
-            area = aucoc_interval(cases, confidence_level=level)
-        band, curve = coc_band(cases, confidence_level=level), cases.curve()
+            area = aucoc_interval(cases, confidence_level=confidence_level)
         return cls(
             expert_load=curve.expert_load, accuracy=curve.accuracy, aucoc=area, band=band, name=name
         )

@@ -31,6 +31,7 @@ from expertload.calibrators import CONFIDENCE_SCORES, CalibrationWarning, Confid
 from expertload.cases import Cases, check_are_cases
 from expertload.exceptions import WeightError
 from expertload.significance import Interval, load_difference
+from expertload.significance.resample import ranks
 
 PLAIN = CONFIDENCE_SCORES[0]
 LEAST_CASES_A_FOLD = 4
@@ -290,7 +291,4 @@ def _nested(
 
 
 def _places(confidence: FloatArray) -> FloatArray:
-    from scipy.stats import rankdata  # takes half a second to import, and few uses need it
-
-    places: FloatArray = (rankdata(confidence) - 0.5) / len(confidence)
-    return places
+    return ranks(confidence) / len(confidence)

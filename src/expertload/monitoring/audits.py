@@ -146,7 +146,7 @@ class AuditRecords:
         if not len(self):
             return
         for name in (*INCLUSION, "key"):
-            if _is_given(getattr(self, name)[-1]) != _is_given(getattr(batch, name)[0]):
+            if is_missing(getattr(self, name)[-1]) != is_missing(getattr(batch, name)[0]):
                 raise ParameterError(
                     f"'{name}' is needed for every case or for none. Got it for some cases. "
                     "Nothing was counted. Hint: pass it with all audits to a new monitor."
@@ -161,8 +161,8 @@ class AuditRecords:
     def _check_inclusion(self, batch: AuditRecords, new: list[int]) -> None:
         """Raise unless the weights follow from a design that was fixed before."""
         own, least = batch.inclusion_probability, batch.least_inclusion_probability
-        has_least = _is_given(least[0])
-        if not _is_given(own[0]):
+        has_least = not is_missing(least[0])
+        if is_missing(own[0]):
             if has_least:
                 raise _unclear_inclusion("if least_inclusion_probability is given", "none")
         elif not has_least:
@@ -228,9 +228,9 @@ class AuditRecords:
         moments = [self.moment(p) for p in places] if self.clock == "time" else self.decided_at
         columns = {name: getattr(self, name) for name in COLUMNS[1:]} | {"decided_at": moments}
         return {
-            "correct": [grade if _is_given(grade) else None for grade in self.correct],
+            "correct": [None if is_missing(grade) else grade for grade in self.correct],
             **{
-                name: column if column and _is_given(column[0]) else None
+                name: None if not column or is_missing(column[0]) else column
                 for name, column in columns.items()
             },
         }
@@ -267,10 +267,6 @@ def _mixed(ordered: list[int], moments: Sequence[Any], keys: Sequence[Any]) -> l
 def _without_meaning(key: Key) -> bytes:
     """Return a key to sort by that says nothing about the case: cases may be numbered in order."""
     return blake2b(repr(key).encode("utf-8", "replace"), digest_size=8).digest()
-
-
-def _is_given(value: Any) -> bool:
-    return value is not None and value == value
 
 
 def _picked(values: Sequence[Any], rows: list[int]) -> list[Any]:

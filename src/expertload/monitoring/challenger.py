@@ -57,12 +57,12 @@ from expertload.monitoring.audits import as_answers, as_inclusion, as_keys, chec
 from expertload.monitoring.bets import MOST_LOG, advance, confirming_bets, start
 from expertload.operating_point.certified import CertifiedPoint
 from expertload.operating_point.certify import check_unweighted
-from expertload.operating_point.graded import descend_from
+from expertload.operating_point.graded import descend_from, granted_at
 from expertload.operating_point.point import Origin, digits, origin_of
 
 DOCUMENT = DocumentKind("expertload challenger monitor", 1)
 N_THRESHOLDS = 20
-# Parts of the level, and the share of cases at whose threshold they are granted.
+# Shares of the cases, and the part of the level that is granted at the threshold of each.
 GRANTS = ((0.25, 0.5), (0.5, 0.3), (0.75, 0.2))
 
 
@@ -318,10 +318,8 @@ class ChallengerMonitor:
     @cached_property
     def _granted(self) -> FloatArray:
         """The part of the level that is granted at each threshold."""
-        granted = np.zeros(len(self.thresholds))
-        for share, part in GRANTS:
-            granted[math.ceil(share * len(granted)) - 1] += part * (1 - self.confidence_level)
-        return granted
+        shares = np.arange(1, len(self.thresholds) + 1) / len(self.thresholds)
+        return granted_at(shares, GRANTS) * (1 - self.confidence_level)
 
     @cached_property
     def _paths(self) -> FloatArray:

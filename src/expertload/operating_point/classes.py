@@ -119,6 +119,12 @@ class ClassPromise(NamedTuple):
         """Whether the promise is about cases with this answer."""
         return (answer == self.label) == (self.kind == "precision")
 
+    def about(self, cases: Cases) -> Cases:
+        """Return the cases that the promise is about: of an answer, or of a class."""
+        target, proba, _ = cases.predictions
+        of = proba.argmax(axis=1) if self.kind == "precision" else target
+        return cases.take(of == _labels(cases).index(self.label))
+
     def outcomes(self, decided: AnyArray, label: AnyArray) -> tuple[BoolArray, FloatArray]:
         """Return which cases the promise is about, and 1 for those of them that keep it.
 
@@ -455,15 +461,12 @@ def _tested(
     largest: int,
 ) -> dict[ClassPromise, CertifiedPoint]:
     """Test each promise on the cases that it is about, at its share of the level."""
-    target, proba, _ = cases.predictions
-    tested = {}
+    tested, share = {}, (1 - level) / len(wanted)
     for promise in wanted:
-        is_precision, share = promise.kind == "precision", (1 - level) / len(wanted)
-        of = proba.argmax(axis=1) if is_precision else target
-        part = cases.take(of == _labels(cases).index(promise.label))
+        part = promise.about(cases)
         if not len(part):
             raise InsufficientDataError(f"{promise} is about cases that the calibration lacks.")
-        risk: Risk = "selective" if is_precision else "missed"
+        risk: Risk = "selective" if promise.kind == "precision" else "missed"
         tests = Promise(promise.target_accuracy, share, risk=risk, largest=largest)
         tested[promise] = certify_promises(part, [tests], clusters)[tests.target]
     return tested

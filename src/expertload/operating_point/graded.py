@@ -108,6 +108,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -125,6 +126,7 @@ from expertload.operating_point.ladder import (
     cases_for_errors,
     least_cases,
 )
+from expertload.tally import run_ends
 
 # Shares of the capital that are staked in parallel, in units of the largest possible share.
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
@@ -172,9 +174,7 @@ class Grades:
     def from_cases(cls, cases: Cases) -> Grades:
         """Sort graded cases."""
         order = np.argsort(-cases.confidence, kind="stable")
-        confidence = cases.confidence[order]
-        last = np.append(confidence[1:] != confidence[:-1], True)
-        return cls(1.0 - cases.correct[order], np.flatnonzero(last) + 1)
+        return cls(1.0 - cases.correct[order], run_ends(cases.confidence[order])[1])
 
     def log_capital(
         self, target: float, *, times: float = 1.0, all_cases: bool = False
@@ -282,6 +282,14 @@ def first_step(expected: FloatArray, start: int, least: int) -> int:
     """Return the loosest step that accepts at most `start`, or the next if too few pass there."""
     step = int(np.searchsorted(expected, start, side="right")) - 1
     return step + 1 if step < 0 or expected[step] < least else step
+
+
+def granted_at(shares: FloatArray, grants: Iterable[tuple[float, float]]) -> FloatArray:
+    """Return the parts of a level, granted where steps accept these shares of the cases."""
+    granted = np.zeros(len(shares))
+    for share, part in grants:
+        granted[min(int(np.searchsorted(shares, share - 1e-9)), len(shares) - 1)] += part
+    return granted
 
 
 def descend_from(p_value: FloatArray, granted: FloatArray) -> tuple[Run, ...]:

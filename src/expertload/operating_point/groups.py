@@ -70,11 +70,9 @@ class PointsByName(Policy, Points[Label, Point]):
 
     def _accepts(self, scores: FloatArray, names: ArrayLike) -> BoolArray:
         distinct, rows = np.unique(np.asarray(names), return_inverse=True)
-        threshold = np.array([self._threshold(name) for name in plain_labels(distinct)])
+        known = {name: point.threshold for name, point in self.items()}
+        threshold = np.array([known.get(name, np.inf) for name in plain_labels(distinct)])
         return reaches(scores, threshold[rows])
-
-    def _threshold(self, name: Label) -> float:
-        return self.points[name].threshold if name in self.points else np.inf
 
     def __str__(self) -> str:
         each = [f"{self._of}{name}: {point}" for name, point in self.items()]

@@ -127,10 +127,7 @@ def promise_figures(evaluation: Evaluation) -> list[Figure]:
 
 
 def _promise_figure(cases: Cases, promise: ClassPromise, point: CertifiedPoint) -> Figure:
-    target, proba, _ = cases.predictions
-    number = (cases.labels or tuple(range(proba.shape[1]))).index(promise.label)
-    is_precision = promise.kind == "precision"
-    part = cases.take((proba.argmax(axis=1) if is_precision else target) == number)
+    is_precision, part = promise.kind == "precision", promise.about(cases)
     table, curve = part.tally, part.curve()
     rates = curve.accuracy if is_precision else table.accepted_errors / table.total
     seen = rates[table.accepted >= min(FEW, len(part))]  # one error of a few is no trend

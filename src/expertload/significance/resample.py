@@ -34,7 +34,7 @@ from expertload.curve import aucoc_score
 from expertload.exceptions import NonFiniteError, ShapeError, WeightError
 from expertload.significance.compare import check_same_cases
 from expertload.significance.interval import Interval
-from expertload.tally import COMPARISON_SLACK, cumulative_from_top, delegated_mass
+from expertload.tally import COMPARISON_SLACK, cumulative_from_top, delegated_mass, run_ends
 
 Metric = Callable[[Cases], float]
 
@@ -251,8 +251,7 @@ class _Ranked:
     def __init__(self, cases: Cases) -> None:
         self.order = np.argsort(-cases.confidence, kind="stable")
         self.correct = cases.correct[self.order]
-        descending = cases.confidence[self.order]
-        self.ends = np.flatnonzero(np.append(descending[1:] != descending[:-1], True))
+        self.ends = run_ends(cases.confidence[self.order])[1] - 1
 
     def loads(self, counts: AnyArray, target: float) -> FloatArray:
         """Return the load of each resample; 1 if no threshold reaches the target."""
@@ -346,7 +345,7 @@ def permutation_test(
     check_counted(cases_a, cases_b)
     check_same_cases(cases_a, cases_b)
     if metric is aucoc_score:  # which needs no probabilities
-        score = _ranks if exchange == "ranks" else np.asarray
+        score = ranks if exchange == "ranks" else np.asarray
         first, second = (Cases(c.correct, score(c.confidence)) for c in (cases_a, cases_b))
     elif exchange == "ranks":
         raise incompatible_options_error(
@@ -395,7 +394,7 @@ def _exchanged(own: Cases, other: Cases, swap: BoolArray) -> Cases:
     return replace(own, correct=correct, confidence=confidence, proba=proba)
 
 
-def _ranks(confidence: FloatArray) -> FloatArray:
+def ranks(confidence: FloatArray) -> FloatArray:
     """Ranks, the mean of its places for each of a group of equals."""
     ranked = np.sort(confidence)
     ends = [np.searchsorted(ranked, confidence, side) for side in ("left", "right")]

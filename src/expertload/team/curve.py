@@ -282,9 +282,7 @@ class TeamEvaluation:
             "combined": None if self.combined is None else asdict(self.combined),
             "delegated_experts": self.delegated_experts,
             "threshold": self.threshold if math.isfinite(self.threshold) else None,
-            "best_load": self.best_load,
-            "best_accuracy": self.best_accuracy,
-            "combined_load": self.combined_load,
+            **{n: getattr(self, n) for n in ("best_load", "best_accuracy", "combined_load")},
         }
 
 

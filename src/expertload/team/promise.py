@@ -44,6 +44,7 @@ from expertload.operating_point.graded import (
     cluster_log_capital,
     descend_from,
     drawn_apart,
+    granted_at,
     quantile_thresholds,
 )
 from expertload.operating_point.ladder import Risk
@@ -54,7 +55,7 @@ from expertload.team.combine import Combiner, combined_answers, experts_of
 
 # The loosest threshold that passed, or infinity and the reason why none did.
 Found = tuple[float, Reason | None]
-# The parts of the level, and the shares of accepted cases where they are granted.
+# Shares of accepted cases, and the part of the level that is granted at each.
 GRANTS = ((0.10, 0.25), (0.35, 0.50), (0.65, 0.25))
 N_THRESHOLDS = 60
 # Discordance rates that are tried at a time, and the probability that the true one lies outside.
@@ -229,7 +230,7 @@ def _descend(
     """Test thresholds from strict to loose; levels that do not fail are handed on."""
     scores, tested = _scores_apart(tested, cases, other_confidence)
     thresholds, shares = quantile_thresholds(scores, N_THRESHOLDS)
-    granted = _grants(shares)
+    granted = granted_at(shares, GRANTS)
     excess = [_excess(tested, t) for t in thresholds]
     p_values = [_p_value(tested, each, allowed) for each in excess]
     runs = descend_from(np.array(p_values), level * granted)
@@ -238,14 +239,6 @@ def _descend(
         return float(thresholds[max(passed)]), None
     seems_good = any(np.average(each, weights=tested.weight) < allowed for each in excess)
     return math.inf, "not_enough_evidence" if seems_good else "accuracy_too_low"
-
-
-def _grants(shares: FloatArray) -> FloatArray:
-    """Return the part of the level granted at each threshold, which accepts about this share."""
-    granted = np.zeros(len(shares))
-    for share, part in GRANTS:
-        granted[min(int(np.searchsorted(shares, share - 1e-9)), len(shares) - 1)] += part
-    return granted
 
 
 def _scores_apart(
