@@ -29,6 +29,7 @@ from expertload.io.write import open_writer, stream_writer
 Format = Literal["jsonl", "csv", "parquet"]
 CELLS_TOGETHER = 120_000  # about so many cells are read and written at a time
 FEWEST_ROWS = 2_000
+IN_SECONDS = "/ CAST(1e6 AS DOUBLE PRECISION)"
 # Each column's type, and where it comes from. "correct" follows from other columns.
 COLUMNS = {
     "key": ("string", "c.key"),
@@ -50,8 +51,8 @@ COLUMNS = {
     "correct": ("bool", "NULL"),
     "decided_by": ("string", "live.kind"),
     "decision": ("string", "live.label"),
-    "received": ("time", "c.received"),
-    "due": ("time", "c.due"),
+    "received": ("float64", f"c.received {IN_SECONDS}"),
+    "due": ("float64", f"c.due {IN_SECONDS}"),
 }
 # How much an audit counts, as in the monitor: of a cluster, only the first one does.
 WEIGHT = {
@@ -79,7 +80,7 @@ READINGS = {
     "reader": ("string", "u.name"),
     "answer": ("string", "a.label"),
     "truth": ("string", "c.truth"),
-    "given": ("time", "a.given"),
+    "given": ("float64", f"a.given {IN_SECONDS}"),
     "seconds": ("float64", "first.seconds"),
 }
 _READINGS = f"""
@@ -165,10 +166,7 @@ def _arrays(
     for (name, (kind, _)), values in zip(columns.items(), cells, strict=False):
         if kind == "bool":  # SQLite returns 0 and 1
             values = tuple(map(bool, values))
-        number = "float64" if kind == "time" else kind
-        arrays[name] = pa.array(values, number, from_pandas=True)  # NaN becomes null
-        if kind == "time":
-            arrays[name] = compute.divide(arrays[name], 1e6)
+        arrays[name] = pa.array(values, kind, from_pandas=True)  # NaN becomes null
     if columns is READINGS:
         return arrays
     arrays["correct"] = compute.equal(arrays["y_true"], arrays["predicted"])
