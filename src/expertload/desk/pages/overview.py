@@ -17,12 +17,12 @@ from expertload._typing import FloatArray
 from expertload.desk.intake.golden import PEOPLE
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.pages.page import hour, number
-from expertload.desk.store.database import AnyRow, Transaction
+from expertload.desk.store.database import HOUR, AnyRow, Transaction
 from expertload.desk.store.tables import cases, events
 from expertload.desk.watch.challengers import Challenger
 from expertload.desk.watch.policies import find_policy
 from expertload.desk.watch.quality import drawn_audits, later_audits, weight_of
-from expertload.desk.watch.state import HOUR, hourly_counts, state_of
+from expertload.desk.watch.state import hourly_counts, state_of
 from expertload.monitoring import accuracy_lower_bound
 from expertload.monitoring.accuracy import WARNING_EVIDENCE
 from expertload.report.scale import Frame, Tick, round_ticks

@@ -346,7 +346,7 @@ def adopt(
         if share == 1:
             activate(transaction, number)
         else:
-            begin(transaction, number, "trial", share=share)
+            begin(transaction, number, share=share)
         return number
     state = "active" if share == 1 else "trial"
     if share == 1:

@@ -62,7 +62,7 @@ def activate(transaction: Transaction, number: int) -> None:
             "add the policy again; a withdrawn policy stays withdrawn.",
         )
     replace_active(transaction, number)
-    event = begin(transaction, number, "active")
+    event = begin(transaction, number)
     rate = transaction.project.rules.quality_rate
     transaction.update(projects, transaction.project.id, event, sampling_rate=rate)
 
@@ -74,9 +74,7 @@ def replace_active(transaction: Transaction, number: int) -> None:
         withdraw(transaction, current.id, reason=f"replaced by policy {number}")
 
 
-def begin(
-    transaction: Transaction, number: int, state: str, *, share: float | None = None
-) -> Event:
+def begin(transaction: Transaction, number: int, *, share: float | None = None) -> Event:
     """Let a draft decide: all cases, or on trial a share; it will look at waiting cases too."""
     policy = find_policy(transaction, number)
     try:  # refuse a promise that audits of automatic decisions could never refute
@@ -85,7 +83,7 @@ def begin(
         raise DeskRefusedError("cannot_be_watched", str(error)) from error
     event = transaction.event("policy.activated")
     started = {"activated": transaction.now, "share": share, "caught_up": 0}
-    transaction.move(policies, policy, state, event, **started)
+    transaction.move(policies, policy, "trial" if share else "active", event, **started)
     nothing = {"evidence": 0.0, "audited": 0, "errors": 0, "open": 0, "bound": 0.0, "memory": "{}"}
     transaction.insert(monitors, event, policy_id=number, state="not refuted", **nothing)
     announce(transaction, "policy.activated", {"policy": number})

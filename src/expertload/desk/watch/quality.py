@@ -17,7 +17,7 @@ import numpy as np
 from sqlalchemy import func, select
 
 from expertload.desk.intake.routing import read_policy
-from expertload.desk.store.database import AnyRow, Transaction
+from expertload.desk.store.database import HOUR, AnyRow, Transaction
 from expertload.desk.store.tables import cases, monitors, projects
 from expertload.desk.trail.webhooks import announce
 from expertload.desk.watch.policies import find_policy, withdraw
@@ -27,7 +27,7 @@ from expertload.monitoring.planning import DOUBTFUL_SHARE
 
 # On PostgreSQL, transactions may commit in another order than their cases are numbered. So only
 # audits that are older than any running transaction are stored as settled.
-SETTLED_AFTER = 3_600_000_000
+SETTLED_AFTER = HOUR
 _AUDIT = [
     cases.c[name]
     for name in ("id", "audit", "received", "cluster", "rate", "least", "twice", "weight")

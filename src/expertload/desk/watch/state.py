@@ -22,7 +22,7 @@ from expertload.desk.intake.case import CONTROL
 from expertload.desk.intake.golden import PEOPLE
 from expertload.desk.intake.routing import OF_NO_MODEL, read_policy
 from expertload.desk.settings import Rules
-from expertload.desk.store.database import Transaction
+from expertload.desk.store.database import HOUR, Transaction
 from expertload.desk.store.tables import (
     answers,
     cases,
@@ -43,7 +43,7 @@ from expertload.monitoring import LoadMonitor
 from expertload.monitoring.load import is_about_clusters
 
 MOST_LOOKED_AT = 500
-HOUR, HOURS = 3_600_000_000, 24  # the hours that tell how many readers are needed
+HOURS = 24  # that tell how many readers are needed
 MOST_READERS = 100_000
 LONG_WAIT, FEW_WAITING = 60.0, 0.2  # at most this share of readings waits so many seconds
 LATEST_CASES = 2_000
