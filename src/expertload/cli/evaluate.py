@@ -13,7 +13,7 @@ import typer
 from expertload import __version__
 from expertload._format import percent
 from expertload._names import METHODS, ColumnNames, FileOptions, Identity
-from expertload.cli.files import check_models, check_output, print_warnings, read_models, say_where
+from expertload.cli.files import check_models, check_outputs, print_warnings, read_models, say_where
 from expertload.cli.options import (
     COLUMNS,
     IDENTITY,
@@ -105,7 +105,9 @@ def evaluate(
         several models.
     """
     check_models(files, probabilities or [], identity.model)
-    _check_outputs(files, out, save_policy)
+    if save_policy is not None and len(files) > 1:
+        raise typer.BadParameter("--save-policy needs one FILE: a policy belongs to one model.")
+    check_outputs(out, save_policy, others=files)
 
     read = read_models(files, name, columns, probabilities or [], identity, opening)
     if readings is not None:
@@ -158,19 +160,6 @@ def _with_readers(
         answers = read.draw(table.identifiers)
         found[name] = replace(table, cases=table.cases.with_experts(answers))
     return found
-
-
-def _check_outputs(files: list[Path], out: Path | None, save_policy: Path | None) -> None:
-    """Refuse, before any work, outputs that cannot be written."""
-    if save_policy is not None and len(files) > 1:
-        raise typer.BadParameter("--save-policy needs one FILE: a policy belongs to one model.")
-    if out is not None:
-        from expertload.report.page import check_page_name
-
-        check_output(out, others=files)
-        check_page_name(out, "--out")
-    if save_policy is not None:
-        check_output(save_policy, others=[*files, *filter(None, [out])])
 
 
 def _evaluate(

@@ -176,6 +176,26 @@ def check_output(target: Path, *, others: Iterable[Path] = ()) -> None:
         raise FileWriteError(f"There is no folder {target.parent} to write {target.name} into.")
 
 
+def check_outputs(report: Path | None, policy: Path | None, *, others: Iterable[Path] = ()) -> None:
+    """Refuse, before any work, a report or a policy that cannot be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from expertload.cli.files import check_outputs
+    >>> check_outputs(Path("report.pdf"), None)
+    Traceback (most recent call last):
+    expertload.exceptions.ParameterError: '--out' must end in .html. Got report.pdf instead. ...
+    """
+    if report is not None:
+        from expertload.report.page import check_page_name
+
+        check_output(report, others=others)
+        check_page_name(report, "--out")
+    if policy is not None:
+        check_output(policy, others=[*others, *filter(None, [report])])
+
+
 def _is_same(target: Path, other: Path) -> bool:
     """Whether two paths are the same file, also through links, and before the file exists."""
     if target.exists() and other.exists():

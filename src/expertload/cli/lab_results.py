@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from expertload._names import CALIBRATOR_NAMES, Objective
-from expertload.cli.files import check_output, say_where
+from expertload.cli.files import check_output, check_outputs, say_where
 from expertload.cli.lab_train import ACCESS
 from expertload.cli.options import AsJson, Report, Rows, numbers_in, takes
 from expertload.cli.screen import console, neutral, rows_done, table_of
@@ -68,10 +68,7 @@ def evaluate(
         runs, the one of their ensemble.
     """
     targets = None if at is None else numbers_in(at, "accuracies", "0.9,0.95")
-    if out is not None:
-        check_output(out)
-    if save_policy is not None:
-        check_output(save_policy, others=[] if out is None else [out])
+    check_outputs(out, save_policy)
 
     from expertload.lab.results.evaluate import evaluate_runs
 
