@@ -343,18 +343,16 @@ class CertifiedCurve:
 
         The target may be chosen after the curve was seen.
         """
-        row = self._first_to_reach(target_accuracy)
-        return 1.0 if row is None else float(self.expert_load[row])
+        return float(np.append(self.expert_load, 1.0)[self._first_to_reach(target_accuracy)])
 
     def threshold_at_accuracy(self, target_accuracy: float) -> float:
         """Return the loosest threshold whose bound reaches a target, infinity if none does."""
-        row = self._first_to_reach(target_accuracy)
-        return math.inf if row is None else float(self.thresholds[row])
+        return float(np.append(self.thresholds, math.inf)[self._first_to_reach(target_accuracy)])
 
-    def _first_to_reach(self, target_accuracy: float) -> int | None:
+    def _first_to_reach(self, target_accuracy: float) -> int:
+        """Return the first row whose bound reaches a target; the number of rows if none does."""
         target = check_fraction(target_accuracy, "target_accuracy")
-        reached = self.lower >= target - COMPARISON_SLACK
-        return int(reached.argmax()) if reached.any() else None
+        return int(np.append(self.lower >= target - COMPARISON_SLACK, True).argmax())
 
     @property
     def guarantee(self) -> str:

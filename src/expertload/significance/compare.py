@@ -153,10 +153,13 @@ def compare_models(
     for other in others:
         check_same_cases(first, other)
     check_several(first)
+    chosen: list[Pair] = [*combinations(given, 2)]
+    if pairs == "first":  # the others minus it
+        chosen = [(other, next(iter(given))) for other in [*given][1:]]
     influence = {name: influence_of_cases(cases) for name, cases in given.items()}
     compared = {
         (a, b): comparison_of(_difference(influence[a], influence[b], first), level)
-        for a, b in _pairs(list(given), pairs)
+        for a, b in chosen
     }
     adjusted = holm([each.p_value for each in compared.values()])
     return {
@@ -175,13 +178,6 @@ def _known_labels(a: Cases, b: Cases) -> tuple[AnyArray | None, AnyArray | None]
     if set(names[0]) != set(names[1]):
         return None, None
     return names[0][a.target], names[1][b.target]
-
-
-def _pairs(names: Sequence[str], pairs: str) -> list[Pair]:
-    """Return which model is compared with which: the others minus the first, or every two."""
-    if pairs == "first":
-        return [(other, names[0]) for other in names[1:]]
-    return list(combinations(names, 2))
 
 
 def _difference(
