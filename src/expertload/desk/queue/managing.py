@@ -41,7 +41,7 @@ def reopen(transaction: Transaction, key: str, *, reason: str) -> None:
     case = find_case(transaction, key)
     if case.state not in ("auto", "closed", "void") or _has_to_be_read(transaction, case):
         raise DeskRefusedError("conflict", "Somebody still has to read this case.")
-    event = transaction.event(f"case.reopened: {reason[:200]}", case_id=case.id)
+    event = transaction.event(f"case.reopened: {reason}", case_id=case.id)
     transaction.move(cases, case, "waiting", event)
     open_readings(transaction, [Wanted(case.id, case.due, event, "reopened")])
 
