@@ -251,7 +251,7 @@ def test_a_receiver_who_takes_nothing_ends_the_connection(in_a_hurry, served, li
     served.activate()
     served.send(*(sent(f"{i}", model="m" * 190) for i in range(3_000)))
     head = f"Host: desk\r\nAuthorization: Bearer {served.token('eve', 'auditor')}\r\n"
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**17)  # with less, the kernel sends slowly
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**17)  # with less, it lasts
     line.sendall(f"GET /api/export?format=jsonl HTTP/1.1\r\n{head}\r\n".encode() * 8)
     time.sleep(1.5)
     got = b""

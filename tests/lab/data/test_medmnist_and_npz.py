@@ -156,3 +156,12 @@ def test_labels_that_are_no_class_numbers(label, tmp_path):
     )
     with pytest.raises(DataDamagedError, match="labels must be class numbers from zero"):
         load_dataset(f"npz:{tmp_path / 'a.npz'}")
+
+
+def test_labels_that_start_from_one_are_refused(tmp_path):
+    images = np.zeros((4, 8, 8), np.uint8)
+    labels = np.array([1, 2, 1, 2])
+    parts = {"train_images": images, "train_labels": labels, "test_images": images}
+    np.savez(tmp_path / "scans.npz", **parts, test_labels=labels)
+    with pytest.raises(DataDamagedError, match="no training images with the label 0.*from zero"):
+        load_dataset(f"npz:{tmp_path / 'scans.npz'}")

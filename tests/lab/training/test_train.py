@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from tests.lab.conftest import tiny
 from tests.lab.training.own_parts import (
     PLAIN,
@@ -293,3 +294,14 @@ def test_the_body_of_a_network_may_learn_more_slowly(run_path):
     config = tiny(epochs=1, body_rate=0.1, learning_rate=0.5)
     train(config, run_path)
     assert history(run_path)[0]["learning_rate"] == 0.5
+
+
+def test_too_few_images_to_validate_with_are_refused_before_training(tmp_path):
+    for name in ("train/a/0", "train/a/1", "train/b/0", "train/b/1", "test/a/0", "test/b/0"):
+        path = tmp_path / "scans" / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(path)
+    config = tiny(data=f"folder:{tmp_path / 'scans'}")
+    with pytest.raises(ParameterError, match=r"The part 'validation' .* at least 2 images\. Got 0"):
+        train(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -36,7 +36,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import unquote
@@ -302,9 +302,13 @@ def as_images(array: AnyArray, key: str, path: Path) -> ImageArray:
     return array[..., None] if array.ndim == 3 else array
 
 
-def _named_in(arrays: Mapping[str, AnyArray], splits: Iterable[Split], path: Path) -> list[str]:
+def _named_in(arrays: Mapping[str, AnyArray], splits: Sequence[Split], path: Path) -> list[str]:
     needed = 1 + max(int(split.labels.max()) for split in splits if len(split))
     if "class_names" not in arrays:
+        unseen = sorted({*range(needed)} - {*splits[0].labels.tolist()})
+        if unseen:
+            missing = f"has no training images with the label {unseen[0]}"
+            raise damaged(path, missing, "labels are whole numbers from zero")
         return [str(number) for number in range(needed)]
     names = [str(name) for name in arrays["class_names"].ravel()]
     if len(names) < needed:

@@ -37,7 +37,7 @@ from expertload.lab.training.setup import (
     launch_fabric,
     make_loaders,
     prepare,
-    refuse_no_batches,
+    refuse_too_few,
 )
 from expertload.lab.training.state import TrainingState, key_of
 from expertload.lab.training.step import Step, WeightAverage, make_average
@@ -112,7 +112,7 @@ def train(
     refuse_changed_origin(run, config, dataset)
     if run.is_done:
         return _results_of(run, reporter or Reporter())
-    refuse_no_batches(len(dataset.train), config.training)
+    refuse_too_few(dataset, config.training)
     loss = build_loss(config.loss.name, weight=config.loss.weight, **config.loss.options)
     torch.manual_seed(config.seed)
     model = build_network(config.model, dataset)

@@ -135,8 +135,15 @@ def make_loaders(config: RunConfig, dataset: Dataset, fabric: Fabric) -> dict[st
     }
 
 
-def refuse_no_batches(n_images: int, training: TrainingConfig) -> None:
-    """Raise if no batch is left without the small last one."""
+def refuse_too_few(dataset: Dataset, training: TrainingConfig) -> None:
+    """Raise if a part of the data is too small, or no batch is left without the small last one."""
+    for part in ("train", "validation", "test"):
+        if (n := len(getattr(dataset, part))) < 2:
+            raise ParameterError(
+                f"The part '{part}' of {dataset.name} must have at least 2 images. Got {n}. Hint: "
+                "add images; without a part of its own, a tenth of each class is for validation."
+            )
+    n_images = len(dataset.train)
     if training.drop_last and n_images < training.batch_size:
         raise ParameterError(
             f"There are no batches to train on: {n_images} images are too few for a batch of "
