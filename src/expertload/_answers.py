@@ -114,7 +114,7 @@ def _kind(labels: AnyArray) -> str:
 
 def check_delegate_label(label: Any, classes: AnyArray) -> Any:
     """Return the label of delegated cases: not a class, but of the same type."""
-    named = classes.dtype.kind in "OUT" and all(isinstance(each, str) for each in classes)
+    named = classes.dtype.kind in "OUT" and all(isinstance(name, str) for name in classes)
     if isinstance(label, str) and label == "auto":
         return _free_label(classes, named)
     if classes.dtype.kind != "O" and isinstance(label, str) != named:

@@ -74,8 +74,8 @@ def check_labels(
     if labels is not None:
         names = check_names(labels, n_classes)
         values, rows = _distinct(y)
-        found = match_by_name(values, [str(name) for name in names], FOR_ARRAYS)
-        return _places(values, found)[rows], names
+        matched = match_by_name(values, [str(name) for name in names], FOR_ARRAYS)
+        return _places(values, matched)[rows], names
     if columns is None and y.dtype.kind in "biu":
         if y.dtype.kind != "b":  # False and True are both known, even if only one occurs
             check_places(int(y.min()), int(y.max()), n_classes, FOR_ARRAYS)
@@ -83,12 +83,12 @@ def check_labels(
     values, rows = _distinct(y)
     if columns is None:
         _check_categories(y_true)
-        found = match_by_order(values, n_classes, FOR_ARRAYS)
+        matched = match_by_order(values, n_classes, FOR_ARRAYS)
     elif len(columns) == 1:
-        found = _second(match_lone(values, columns[0], without_prefix(columns[0]), FOR_ARRAYS))
+        matched = _second(match_lone(values, columns[0], without_prefix(columns[0]), FOR_ARRAYS))
     else:
-        found = match_by_name(values, columns, FOR_ARRAYS)
-    return _places(values, found)[rows], in_kind_of(y, found.classes)
+        matched = match_by_name(values, columns, FOR_ARRAYS)
+    return _places(values, matched)[rows], in_kind_of(y, matched.classes)
 
 
 def match_answers(
@@ -129,15 +129,15 @@ def _check_categories(y_true: Any) -> None:
         )
 
 
-def _places(values: list[str], found: Matched) -> IntArray:
-    return np.array([found.place[value] for value in values], dtype=np.int64)
+def _places(values: list[str], matched: Matched) -> IntArray:
+    return np.array([matched.place[value] for value in values], dtype=np.int64)
 
 
-def _second(found: Matched) -> Matched:
+def _second(matched: Matched) -> Matched:
     """Exchange the classes if the single column belongs to the first one."""
-    if found.lone != 0:
-        return found
-    return Matched(found.classes[::-1], {label: 1 - i for label, i in found.place.items()}, 1)
+    if matched.lone != 0:
+        return matched
+    return Matched(matched.classes[::-1], {label: 1 - i for label, i in matched.place.items()}, 1)
 
 
 def _distinct(y: AnyArray) -> tuple[list[str], IntArray]:
@@ -262,12 +262,12 @@ def frame_names(y_proba: Any) -> list[Any] | None:
     Names of other kinds (two levels, dates, bytes) become text, which matches no class: taking such
     columns by their position would be a guess.
     """
-    found = getattr(y_proba, "column_names", None)  # Arrow's columns are the values
-    found = getattr(y_proba, "columns", None) if found is None else found
-    if found is None or callable(found):
+    columns = getattr(y_proba, "column_names", None)  # Arrow's columns are the values
+    columns = getattr(y_proba, "columns", None) if columns is None else columns
+    if columns is None or callable(columns):
         return _series_name(y_proba)
     plain = (str, int, np.integer, np.bool_)
-    names = [name if isinstance(name, plain) else str(name) for name in found]
+    names = [name if isinstance(name, plain) else str(name) for name in columns]
     return names or None
 
 
@@ -302,10 +302,10 @@ def arrange_probabilities(y_proba: Any, labels: Sequence[ClassName] | None) -> A
     Columns without names are assumed to be in that order. A single column named after the first
     class becomes two columns.
     """
-    array, found = as_array(y_proba, "y_proba"), frame_names(y_proba)
-    if found is None:
+    array, names = as_array(y_proba, "y_proba"), frame_names(y_proba)
+    if names is None:
         return array
-    columns, numbered = [str(name) for name in found], is_numbering(found)
+    columns, numbered = [str(name) for name in names], is_numbering(names)
     of = "that was passed"
     labels = labels or tuple(range(max(len(columns), 2)))
     if len(labels) == 2 and len(columns) == 1 and not numbered:
@@ -335,13 +335,13 @@ def arrange_columns(inputs: Any, known: Sequence[str] | None) -> Any:
     Inputs without names are returned unchanged, and so is everything if `known` is None, except
     for columns whose names are numbers in another order: they number the columns of the fit.
     """
-    found = frame_names(inputs)
-    if found is None:
+    given = frame_names(inputs)
+    if given is None:
         return inputs
-    names = [str(name) for name in found]
+    names = [str(name) for name in given]
     own = [list(known)] if known is not None else numberings(len(names))
     same = next((order for order in own if sorted(order) == sorted(names)), None)
-    if same == names or (same is None and (known is None or is_numbering(found))):
+    if same == names or (same is None and (known is None or is_numbering(given))):
         return inputs
     if same is None or len(set(names)) < len(names):
         wanted = f"must have the columns of fit, {listed(known or ())}"

@@ -167,10 +167,10 @@ def match_by_name(labels: Collection[str], names: Sequence[str], wording: Wordin
             f"There is more than one column of {listed([twice])} among those {wording.columns}. "
             "Hint: give every class one column."
         )
-    found, classes = places_by_name(labels, names)
-    stranger = next((label for label in sorted(labels) if label not in found), None)
+    place, classes = places_by_name(labels, names)
+    stranger = next((label for label in sorted(labels) if label not in place), None)
     if stranger is None:
-        return Matched(tuple(classes), found)
+        return Matched(tuple(classes), place)
     raise LabelError(
         f"A label {wording.labels} names no column: {listed([stranger])}. The columns of "
         f"probabilities are of {listed(classes)}. Hint: name each column after its class, or "
@@ -181,8 +181,8 @@ def match_by_name(labels: Collection[str], names: Sequence[str], wording: Wordin
 def in_order(classes: Sequence[ClassName], names: Sequence[str]) -> list[int] | None:
     """Return the column of each class; None unless classes and columns match one to one."""
     labels = [str(name) for name in classes]
-    found, _ = places_by_name(labels, names)
-    places = [found[label] for label in labels if label in found]
+    place, _ = places_by_name(labels, names)
+    places = [place[label] for label in labels if label in place]
     one_each = len(labels) == len(names) and sorted(places) == list(range(len(names)))
     return places if one_each else None
 
@@ -203,11 +203,11 @@ def places_by_name(
             places = {spelled(name): i for i, name in enumerate(classes)}
             if len(places) < len(classes):
                 continue  # two classes that differ only in spelling
-            found = {label: places[spelled(label)] for label in labels if spelled(label) in places}
-            if len(found) > len(most):
-                most, of = found, classes
-            if len(found) == len(labels):
-                return found, classes
+            place = {label: places[spelled(label)] for label in labels if spelled(label) in places}
+            if len(place) > len(most):
+                most, of = place, classes
+            if len(place) == len(labels):
+                return place, classes
     return (most, of) if most else (_by_truth(labels, bare), bare)
 
 
@@ -223,9 +223,8 @@ def _by_truth(labels: Collection[str], classes: Sequence[str]) -> dict[str, int]
 
 def match_by_order(labels: Collection[str], n_columns: int, wording: Wording) -> Matched:
     """Match distinct labels to columns without names: as column numbers, or in sorted order."""
-    found = {label: whole_number(label) for label in labels}
-    numbers = {label: number for label, number in found.items() if number is not None}
-    if len(numbers) == len(found):
+    numbers = {name: number for name in labels if (number := whole_number(name)) is not None}
+    if len(numbers) == len(labels):
         check_places(min(numbers.values()), max(numbers.values()), n_columns, wording)
         return Matched(tuple(range(n_columns)), numbers)
     if len(labels) != n_columns:
@@ -285,8 +284,8 @@ def named_class(pair: Sequence[ClassName], name: str) -> int | None:
     """Return 0 or 1, the class that a single column is named after; None if it is neither."""
     classes = [str(name) for name in pair]
     is_letter = len(name) == 1 and name.isalpha()  # `f` could mean false, or be a model's name
-    found = {} if is_letter and name not in classes else places_by_name([name], classes)[0]
-    return found.get(name)
+    places = {} if is_letter and name not in classes else places_by_name([name], classes)[0]
+    return places.get(name)
 
 
 def refuse_lone(pair: Sequence[ClassName], column: str, wording: Wording) -> NoReturn:

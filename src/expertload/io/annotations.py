@@ -107,7 +107,7 @@ def read_annotations(
         items: list[dict[str, Any]] = json.loads(Path(path).read_text(encoding="utf-8"))
         is_argilla = len(items) > 0 and "responses" in items[0]
         read = _argilla_rows if is_argilla else _label_studio_rows
-        found = [(_case_of(item), list(read(item))) for item in items]
+        cases = [(_case_of(item), list(read(item))) for item in items]
     except FileNotFoundError:
         raise DataNotFoundError(f"There is no file {path}.") from None
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -116,7 +116,7 @@ def read_annotations(
             f"{type(error).__name__}: {error}. Hint: export as JSON (not JSON-MIN), or with "
             "dataset.records.to_json."
         ) from error
-    names = sorted({row.question for _, rows in found for row in rows})
+    names = sorted({row.question for _, rows in cases for row in rows})
     wanted = question or (names[0] if names else None)
     if (question is None and len(names) > 1) or wanted not in (*names, None):
         raise FileFormatError(
@@ -125,7 +125,7 @@ def read_annotations(
         )
     return tuple(
         _answered(case, [row for row in rows if row.question == wanted], where)
-        for case, rows in found
+        for case, rows in cases
     )
 
 

@@ -225,18 +225,18 @@ def check_not_sorted(audits: AuditTable) -> None:
 
 def _find(header: Header, names: AuditColumns) -> AuditColumns:
     where = header.where
-    found = {role: header.find(getattr(names, role), usual) for role, usual in CONVENTIONS.items()}
+    roles = {role: header.find(getattr(names, role), usual) for role, usual in CONVENTIONS.items()}
     pair = names.decided is not None or names.label is not None
-    if found["correct"] is not None and not pair:
-        found |= {"decided": None, "label": None}
-        _check_one(header, names, "correct", found["correct"])
-    elif found["decided"] is not None and found["label"] is not None:
-        found["correct"] = None
+    if roles["correct"] is not None and not pair:
+        roles |= {"decided": None, "label": None}
+        _check_one(header, names, "correct", roles["correct"])
+    elif roles["decided"] is not None and roles["label"] is not None:
+        roles["correct"] = None
         for role in ("label", "decided"):
-            _check_one(header, names, role, str(found[role]))
-        if found["decided"] == found["label"]:
+            _check_one(header, names, role, str(roles[role]))
+        if roles["decided"] == roles["label"]:
             raise FileFormatError(
-                f"The column '{found['label']}' of {where} would be both what was decided and what "
+                f"The column '{roles['label']}' of {where} would be both what was decided and what "
                 "the expert said. Hint: name another column (--decided, --label)."
             )
     else:
@@ -245,7 +245,7 @@ def _find(header: Header, names: AuditColumns) -> AuditColumns:
             f"decision ('decided_label') and the expert's answer ('label'). {header.listed} "
             "Hint: name the columns (--correct, or --decided and --label)."
         )
-    return AuditColumns(**found)
+    return AuditColumns(**roles)
 
 
 def _check_one(header: Header, names: AuditColumns, role: str, column: str) -> None:
@@ -455,18 +455,18 @@ def draw_audits(
         raise ParameterError(message("rate", "must be in (0, 1]", "0"))
     source = open_source(path, options)
     header = source.header
-    found = {
+    needed = {
         "key": header.find(key, CONVENTIONS["key"]),
         **{name: header.same(column) for name, column in DECIDED.items()},
     }
-    lacking = [DECIDED.get(name, "a key") for name, column in found.items() if column is None]
+    lacking = [DECIDED.get(name, "a key") for name, column in needed.items() if column is None]
     if lacking:
         raise FileFormatError(
             f"{source.where} must hold decisions of expertload decide with a key. It lacks "
             f"{', '.join(lacking)}. Hint: keep the column that identifies a case (expertload "
             "decide --keep COLUMN), and name it (--key COLUMN)."
         )
-    columns = {name: str(column) for name, column in found.items()}
+    columns = {name: str(column) for name, column in needed.items()}
     warning = ""
     if cluster is None:
         likely = find_identity(header, Identity(), [*columns.values()]).cluster

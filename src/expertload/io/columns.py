@@ -180,7 +180,7 @@ class Header(NamedTuple):
             return None
         if wanted is not None:
             return self.named(wanted)
-        return next((found for name in usual if (found := self.same(name)) is not None), None)
+        return next((column for name in usual if (column := self.same(name)) is not None), None)
 
     def role(self, role: str, wanted: str | None) -> str | None:
         """Return the column of a role, as named by the user or by convention."""
@@ -208,8 +208,8 @@ class Header(NamedTuple):
 
     def check_one(self, usual: Sequence[str], column: str, what: str, option: str) -> None:
         """Refuse a column if another one has a usual name of the same role."""
-        found = [same for name in usual if (same := self.same(name))]
-        other = next((name for name in found if name != column), None)
+        columns = [same for name in usual if (same := self.same(name))]
+        other = next((name for name in columns if name != column), None)
         if other is not None:
             raise FileFormatError(
                 f"{what} may be in the column '{column}' of {self.where}, or in '{other}'. Hint: "
@@ -250,7 +250,7 @@ def find_columns(
     conventional name, probabilities may be named after the classes, as pandas names them:
     `values_of` returns the distinct labels in a column.
     """
-    found = Columns(
+    columns = Columns(
         group=header.role("group", names.group), weight=header.role("weight", names.weight)
     )
     label = header.role("label", names.label)
@@ -260,24 +260,24 @@ def find_columns(
         if not (names.probabilities or names.logits):
             check_one_family(_but_for(names.confidence, header))
         is_numbered = names.classes is None and numbered.issuperset(picked.columns)
-        found = replace(found, is_numbered=is_numbered)
-        return _of_classes(found, picked, header, names)
+        columns = replace(columns, is_numbered=is_numbered)
+        return _of_classes(columns, picked, header, names)
     confidence = header.role("confidence", names.confidence)
     correct = None if other[1] else header.role("correct", names.correct)
     if confidence and correct:
         _check_apart("confidence", confidence, "correct", correct, header)
-        return replace(found, confidence=confidence, correct=_only(header, names, "correct"))
+        return replace(columns, confidence=confidence, correct=_only(header, names, "correct"))
     prediction = header.role("prediction", names.prediction)
     if confidence and label and prediction:
         _check_apart("label", label, "prediction", prediction, header)
         label, prediction = _only(header, names, "label"), _only(header, names, "prediction")
-        return replace(found, label=label, confidence=confidence, prediction=prediction)
+        return replace(columns, label=label, confidence=confidence, prediction=prediction)
     if label and not any(other) and names.classes is None:
-        free = [name for name in header.names if name not in (label, found.group, found.weight)]
+        free = [name for name in header.names if name not in (label, columns.group, columns.weight)]
         values = values_of(label)
         picked = named_after(free, values)
         if picked.columns:
-            return _of_classes(found, picked, header, names)
+            return _of_classes(columns, picked, header, names)
         if header.is_named(names.label) and confidence is None:
             raise _without_columns(header, label, values)
     raise FileFormatError(
@@ -300,10 +300,10 @@ def _without_columns(header: Header, label: str, values: Collection[str]) -> Fil
     )
 
 
-def _of_classes(found: Columns, picked: Picked, header: Header, names: ColumnNames) -> Columns:
+def _of_classes(columns: Columns, picked: Picked, header: Header, names: ColumnNames) -> Columns:
     """Return the columns of labels and probabilities; a confidence only if the user named it."""
     return replace(
-        found,
+        columns,
         label=_only(header, names, "label"),
         probabilities=picked.columns,
         classes=picked.classes,
@@ -379,13 +379,13 @@ def find_probabilities(header: Header, names: ColumnNames) -> Picked:
 
 
 def _picked(header: Header, wanted: str) -> Picked:
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for one in (name.strip() for name in wanted.split(",")):
         matches = pick(header.names, one) or pick(header.names, f"{one}.*")
         if not matches:
             raise header.lacks(one)
-        found += matches
-    columns, classes = zip(*found, strict=True)
+        pairs += matches
+    columns, classes = zip(*pairs, strict=True)
     if len(set(columns)) < len(columns):
         raise FileFormatError(
             f"Each column of {header.where} must be named only once as a probability."
@@ -426,13 +426,13 @@ def check_one_family(header: Header) -> None:
         ("--probabilities", {name: (name,) for name in _whole(header.names)}),
     )
     for option, families in choices:
-        found = [(pattern, columns[0]) for pattern, columns in families.items() if columns]
-        if len(found) > 1:
+        present = [(pattern, columns[0]) for pattern, columns in families.items() if columns]
+        if len(present) > 1:
             raise FileFormatError(
-                f"The probabilities of {header.where} may be in '{found[0][1]}' and its like, or "
-                f"in '{found[1][1]}'. Hint: say which they are ({option} '{found[1][0]}')."
+                f"The probabilities of {header.where} may be in '{present[0][1]}' and its like, or "
+                f"in '{present[1][1]}'. Hint: say which they are ({option} '{present[1][0]}')."
             )
-        if found:
+        if present:
             return
 
 

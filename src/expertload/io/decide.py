@@ -294,8 +294,8 @@ class _Decider:
         if policy.origin.score is not None or columns.is_logits:
             made = self._computed(numbers, confidence)
         frame = frame.with_columns(**made).with_columns(**rule.decided())
-        found = frame.to_native()
-        return {name: found[own].combine_chunks() for name, own in rule.outputs.items()}
+        decided = frame.to_native()
+        return {name: decided[own].combine_chunks() for name, own in rule.outputs.items()}
 
     def _floats(self, name: str, values: Any) -> Any:
         """Return numbers as floats, missing where there is none."""

@@ -129,19 +129,19 @@ def resolve_file(path: str | os.PathLike[str], options: FileOptions) -> OpenedFi
         return _folder(file, where, options)
     _check_readable(file, where)
     kind, compression = _kind_of(file.name, options.format)
-    found = OpenedFile(paths=(file.absolute(),), where=where, kind=kind, compression=compression)
-    return _in_utf8(found, options)
+    opened = OpenedFile(paths=(file.absolute(),), where=where, kind=kind, compression=compression)
+    return _in_utf8(opened, options)
 
 
 def resolve_files(paths: list[str], options: FileOptions) -> list[OpenedFile]:
     """Find all files that match the paths and patterns, in order; all must have one format."""
-    found = [resolve_file(one, options) for path in paths for one in _matching(path)]
-    kinds = sorted({file.kind for file in found})
+    files = [resolve_file(one, options) for path in paths for one in _matching(path)]
+    kinds = sorted({file.kind for file in files})
     if len(kinds) > 1:
         raise FileFormatError(
             f"Files that are read together must be of one kind. Got {', '.join(kinds)}."
         )
-    return found
+    return files
 
 
 def without_ending(name: str) -> str:
@@ -204,17 +204,17 @@ def _check_readable(file: Path, where: str) -> None:
 
 def _folder(folder: Path, where: str, options: FileOptions) -> OpenedFile:
     """Return the Parquet files below a folder, in the order of their names."""
-    found = [
+    files = [
         file.absolute()
         for file in sorted(folder.rglob("*"))
         if file.suffix.lower() in (".parquet", ".pq") and not file.name.startswith((".", "_"))
     ]
-    if not found or options.format not in (None, "parquet"):
+    if not files or options.format not in (None, "parquet"):
         raise FileFormatError(f"{folder} is a folder without Parquet files (.parquet).")
-    _check_one_model(folder, found)
-    for file in found:
+    _check_one_model(folder, files)
+    for file in files:
         _check_readable(file, str(file.relative_to(folder.absolute())))
-    return OpenedFile(paths=tuple(found), where=where, kind="parquet")
+    return OpenedFile(paths=tuple(files), where=where, kind="parquet")
 
 
 def _check_one_model(folder: Path, files: list[Path]) -> None:
@@ -236,10 +236,10 @@ def _matching(path: str) -> list[str]:
         return [path]
     import glob
 
-    found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - takes absolute patterns too
-    if not found:
+    paths = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - takes absolute patterns too
+    if not paths:
         raise DataNotFoundError(f"No file matches {path}. Hint: check the path.")
-    return found
+    return paths
 
 
 # ------------------------------------------------------------------ bytes and copies

@@ -370,12 +370,12 @@ def _json_reader(connection: Any, files: Sequence[OpenedFile], paths: Sequence[P
         f"hive_partitioning = false, compression = {text_of(files[0].compression)})"
     )
     with explained_errors(where, f"read as {kind}", paths):
-        found = connection.execute(
+        forms = connection.execute(
             "SELECT json_keys(json), json_type(json), min(row) FROM (SELECT json, "
             f"row_number() OVER () AS row FROM {objects}) GROUP BY ALL ORDER BY min(row)"
         ).fetchall()
-        keys = _keys(found, where)
-        if kind == "json" and len(found) == 1:
+        keys = _keys(forms, where)
+        if kind == "json" and len(forms) == 1:
             rows = connection.execute(f"SELECT json FROM {objects} LIMIT 2").fetchall()
             _check_row_wise([row for (row,) in rows], where)
 
@@ -395,16 +395,16 @@ def _layout(file: OpenedFile) -> str:
     return "array" if start == b"[" else "unstructured"
 
 
-def _keys(found: list[tuple[list[str], str, int]], where: str) -> tuple[str, ...]:
+def _keys(forms: list[tuple[list[str], str, int]], where: str) -> tuple[str, ...]:
     """Return all keys in order of appearance; refuse rows that are not objects, or repeat a key."""
-    for keys, kind, row in found:
+    for keys, kind, row in forms:
         if kind != "OBJECT":
             raise FileFormatError(
                 f"Row {row} of {where} must be an object. Got {str(kind).lower()}. Hint: write "
                 'each case as an object such as {"label": 1, "p_0": 0.1, "p_1": 0.9}.'
             )
         check_distinct_names(keys, f"Row {row} of {where}")
-    names = tuple(dict.fromkeys(key for keys, _, _ in found for key in keys))
+    names = tuple(dict.fromkeys(key for keys, _, _ in forms for key in keys))
     if not names:
         raise FileFormatError(f"{where} holds no cases.")
     if "" in names:

@@ -127,12 +127,12 @@ class Request(NamedTuple):
         for one in patterns:
             if not (isinstance(one, str) and "*" in one):
                 check_column(one, available, "probabilities")
-        found = [pair for one in patterns for pair in pick(available, one)]
-        if len(dict(found)) != len(found) or not found:
-            got = f"{asked!r}, which matches {'none' if not found else 'one column twice'}"
+        pairs = [pair for one in patterns for pair in pick(available, one)]
+        if len(dict(pairs)) != len(pairs) or not pairs:
+            got = f"{asked!r}, which matches {'none' if not pairs else 'one column twice'}"
             hint = "pass a list of names, or a pattern such as 'p_*'"
             raise parameter_error("probabilities", "must name columns", got, hint)
-        return self._replace(label=self.label or "label", correct=None, probabilities=found)
+        return self._replace(label=self.label or "label", correct=None, probabilities=pairs)
 
 
 # ------------------------------------------------------------------ checks of rows
@@ -363,9 +363,10 @@ def _predicted_correctness(
     named = request.probabilities
     given = [_number(schema, check_number(schema, column)) for column, _ in named]
     label = _label(request, schema)
-    found = _labels_of(frame.select(label=label))
-    match = _match(request, named, found) if found else None  # without labels, no row is sound
-    places = {} if match is None else {value: match.place[str(value)] for value in found}
+    occurring = _labels_of(frame.select(label=label))
+    # Without labels, no row is sound.
+    match = _match(request, named, occurring) if occurring else None
+    places = {} if match is None else {value: match.place[str(value)] for value in occurring}
     columns = given
     if len(given) == 1:  # in double precision, to keep all digits of the other class
         own = given[0].cast(nw.Float64)
@@ -378,7 +379,7 @@ def _predicted_correctness(
         _smallest([(p == nw.col(LARGEST_SHARE), i) for i, p in enumerate(columns)], none).alias(
             PREDICTED
         ),
-        _smallest([(label == each, i) for each, i in places.items()], none).alias(TARGET),
+        _smallest([(label == value, i) for value, i in places.items()], none).alias(TARGET),
     )
     checks = [
         *_probability_checks(given),
@@ -402,12 +403,12 @@ def _label(request: Request, schema: Mapping[str, Any]) -> nw.Expr:
 
 def _labels_of(labels: nw.LazyFrame[Any]) -> list[Any]:
     """Return the labels that occur."""
-    found = collected(labels.group_by("label").agg(count=nw.len()).head(MOST_LABELS))["label"]
-    large = rounded_whole(found)
+    values = collected(labels.group_by("label").agg(count=nw.len()).head(MOST_LABELS))["label"]
+    large = rounded_whole(values)
     if large is not None:
         wanted, got = "must name classes", f"{large:g}, {SKIPPED}"
         raise LabelError(message("label", wanted, got, UNROUNDED))
-    return [value for value in found.tolist() if not is_missing(value)]
+    return [value for value in values.tolist() if not is_missing(value)]
 
 
 def _match(request: Request, named: Sequence[tuple[str, str]], labels: Sequence[Any]) -> Matched:

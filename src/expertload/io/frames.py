@@ -180,22 +180,22 @@ def _tally(frame: Any, max_rows: int, request: Request) -> dict[Any, FrameTally]
     cases = cases_of(with_numbers(opened, wanted, request.correct), request)
     if request.by is not None:
         check_column(request.by, available, "by")
-    found = collected(_query(cases, request).head(max_rows + 1))
-    n_rows = len(found[KEY])
+    table = collected(_query(cases, request).head(max_rows + 1))
+    n_rows = len(table[KEY])
     if n_rows > max_rows:
         raise ParameterError(
             f"The frame must have at most {max_rows} distinct confidences. "
             "Hint: pass bits=16, which adds them up in 65,537 cells and bounds the error, or a "
             "larger max_rows."
         )
-    if np.isnan(_floats(found[KEY])).any():
+    if np.isnan(_floats(table[KEY])).any():
         raise _diagnosis(cases)
     if n_rows == 0:
         raise EmptyInputError(message("frame", "must hold at least one row", "none"))
-    if _floats(found[WEIGHT]).sum() == 0:
+    if _floats(table[WEIGHT]).sum() == 0:
         raise WeightError(message("weight", "must not be all zero", "zeros alone"))
-    is_counted = cases.weight is None and not _floats(found.get(GRADED, np.zeros(1))).any()
-    return _tables(found, request.bits, is_counted=is_counted, labels=cases.labels)
+    is_counted = cases.weight is None and not _floats(table.get(GRADED, np.zeros(1))).any()
+    return _tables(table, request.bits, is_counted=is_counted, labels=cases.labels)
 
 
 def _query(cases: FrameCases, request: Request) -> nw.LazyFrame[Any]:

@@ -61,8 +61,8 @@ def parts_of(types: dict[str, Any], length_of: Callable[[str], int | None]) -> l
     have the same name as another column.
     """
     taken = {name.lower() for name in types}
-    found = [list(_parts(name, kind, length_of)) for name, kind in types.items()]
-    return [part for parts in found if not _clash(parts, taken) for part in parts]
+    candidates = [list(_parts(name, kind, length_of)) for name, kind in types.items()]
+    return [part for parts in candidates if not _clash(parts, taken) for part in parts]
 
 
 def _parts(column: str, kind: Any, length_of: Callable[[str], int | None]) -> Iterator[Part]:
@@ -139,8 +139,8 @@ class Judgements:
         query = (
             f"SELECT DISTINCT {_bare('name')} AS bare FROM (SELECT unnest({names}) AS name {rows})"
         )
-        found = connection.execute(f"{query} ORDER BY bare", parameters).fetchall()
-        return [name for (name,) in found if name]
+        values = connection.execute(f"{query} ORDER BY bare", parameters).fetchall()
+        return [name for (name,) in values if name]
 
     def part(self, name: str) -> Part:
         """Return the column of a class: its share of the answers, or its log probability."""
@@ -206,13 +206,13 @@ class Archive:
         self._where, self._path = file.where, file.paths[0]
         with self._explained_errors(), self._path.open("rb") as opened:
             self._heads = _heads(opened)
-        found = [pair for name, (shape, _) in self._heads.items() for pair in _columns(name, shape)]
+        pairs = [pair for name, (shape, _) in self._heads.items() for pair in _columns(name, shape)]
         hint = "the columns of a matrix are numbered, p_0, p_1 and so on; give every array a "
-        check_distinct_names((name for name, _ in found), self._where, f"{hint}distinct name")
-        self._places, self._unpacked = dict(found), dict[str, AnyArray]()
-        kinds = {name: self._heads[of][1] for name, (of, _) in found}
+        check_distinct_names((name for name, _ in pairs), self._where, f"{hint}distinct name")
+        self._places, self._unpacked = dict(pairs), dict[str, AnyArray]()
+        kinds = {name: self._heads[of][1] for name, (of, _) in pairs}
         self.types = {name: _duckdb_type(kind) for name, kind in kinds.items()}
-        self.numbered = frozenset(name for name, (_, place) in found if place is not None)
+        self.numbered = frozenset(name for name, (_, place) in pairs if place is not None)
         self.halves = frozenset(name for name, kind in kinds.items() if kind == np.float16)
 
     def column(self, name: str) -> AnyArray:
@@ -243,13 +243,13 @@ class Archive:
     def classes_of(self, n_columns: int) -> tuple[str, ...] | None:
         """Return the classes of a matrix, if the file lists as many beside it."""
         lists = [self.column(name) for name in self.types if name.lower() in CLASS_LISTS]
-        found = {tuple(str(value) for value in one) for one in lists if len(one) == n_columns}
-        if len(found) > 1:
+        distinct = {tuple(str(value) for value in one) for one in lists if len(one) == n_columns}
+        if len(distinct) > 1:
             raise FileFormatError(
                 f"{self._where} lists the classes of {n_columns} columns in more than one way. "
                 "Hint: keep one list, or name the class of each column, in order (--classes)."
             )
-        return next(iter(found), None)
+        return next(iter(distinct), None)
 
     def _explained_errors(self) -> AbstractContextManager[None]:
         return explained_errors(self._where, "read as npz", [self._path])

@@ -68,7 +68,7 @@ def policy_columns(header: Header, policy: Policy, names: ColumnNames) -> Column
             f"The policy needs probabilities (p_*, prob_* or proba_*), but {where} has none. Hint: "
             "name the columns (--probabilities)."
         )
-    found = Columns(
+    columns = Columns(
         probabilities=picked.columns,
         classes=picked.classes,
         is_logits=picked.is_logits,
@@ -76,41 +76,41 @@ def policy_columns(header: Header, policy: Policy, names: ColumnNames) -> Column
         confidence=confidence,
         group=_stored(header, "group", names, known.group_column) if by_group else None,
     )
-    found = _of_one_class(found, known, picked, where) if len(picked.columns) == 1 else found
-    if isinstance(policy, CertifiedClasses | CertifiedGroupClasses) and not found.probabilities:
+    columns = _of_one_class(columns, known, picked, where) if len(picked.columns) == 1 else columns
+    if isinstance(policy, CertifiedClasses | CertifiedGroupClasses) and not columns.probabilities:
         raise FileFormatError(
             f"The policy has a threshold for each answer, but {where} has no probabilities "
             "to tell the answers. Hint: name their columns (--probabilities)."
         )
-    return found
+    return columns
 
 
 def _stored(header: Header, role: str, names: ColumnNames, saved: str | None) -> str:
     """Return the column that a user named, that the policy was made with, or else by convention."""
     wanted = getattr(names, role)
     is_stored = wanted is None and saved is not None
-    found = header.same(str(saved)) if is_stored else header.role(role, wanted)
-    if found is None:
-        each = "each group in " if role == "group" else ""
+    column = header.same(str(saved)) if is_stored else header.role(role, wanted)
+    if column is None:
+        scope = "each group in " if role == "group" else ""
         raise FileFormatError(
-            f"The policy has a threshold for {each}the column '{saved or role}', but "
+            f"The policy has a threshold for {scope}the column '{saved or role}', but "
             f"{header.where} has no such column. Hint: name the one with this {role} (--{role})."
         )
-    return found
+    return column
 
 
-def _of_one_class(found: Columns, known: Origin, picked: Picked, where: str) -> Columns:
+def _of_one_class(columns: Columns, known: Origin, picked: Picked, where: str) -> Columns:
     """Return columns in which the class of a single column of probabilities is known."""
     labels = known.labels or (0, 1)
     is_given = known.ranked_by == "given_confidence" and known.labels is None
     if is_given and named_class(labels, picked.classes[0]) is None:
-        return replace(found, probabilities=(), classes=())  # the other class has no name
+        return replace(columns, probabilities=(), classes=())  # the other class has no name
     if len(labels) != 2:
         _refuse(labels, picked.classes, where)
     side = class_of_lone_column(labels, picked.columns[0], picked.classes[0])
     if side is None:
         refuse_lone(labels, picked.columns[0], file_wording(where))
-    return found.of([labels[side]], lone=side)
+    return columns.of([labels[side]], lone=side)
 
 
 def _probabilities(header: Header, known: Origin, names: ColumnNames) -> Picked:
@@ -127,8 +127,8 @@ def _probabilities(header: Header, known: Origin, names: ColumnNames) -> Picked:
         check_one_family(header)
     if names.probabilities or names.logits or names.classes or not saved:
         return _as_named(known, saved, picked, where, by_class=names.classes is not None)
-    found = {label: header.same(column) for label, column in saved.items()}
-    there = {label: column for label, column in found.items() if column is not None}
+    present = {label: header.same(column) for label, column in saved.items()}
+    there = {label: column for label, column in present.items() if column is not None}
     is_logits = _were_logits(known, saved.values())
     # With two classes, one probability is enough, unless there are columns of other classes.
     enough = len(saved) == 2 and set(there.values()) == set(picked.columns) and not is_logits

@@ -140,7 +140,7 @@ def read_predictions(
     source.offer((given.probabilities or given.logits or "").split(","))
     content = _Content(source, given, wanted)
     if content.columns.is_logits and not given.logits:
-        check_logits(content.columns, content.found, source.where)
+        check_logits(content.columns, content.table, source.where)
     fields = {**content.answers(), **content.identified()}
     cases = content.described(fields.pop("cases"))
     return PredictionsTable(where=source.where, cases=cases, members=content.members, **fields)
@@ -181,8 +181,8 @@ def read_readings(
     """
     source = open_source(path, options, None)
     named = [source.header.named(name) for name in (case, reader, answer)]
-    found = source.read(named)
-    return Readings.from_frame(found, case=named[0], reader=named[1], answer=named[2])
+    table = source.read(named)
+    return Readings.from_frame(table, case=named[0], reader=named[1], answer=named[2])
 
 
 # ------------------------------------------------------------------ the content of a file
@@ -225,18 +225,18 @@ class _Content:
         few = tuple(dict.fromkeys(name for name in labels if name))
         correct = (columns.correct,) if columns.correct else ()
         many = tuple(dict.fromkeys((*columns.numbers, *correct, *rows.columns)))
-        found, codes = source.read_coded(many, columns.numbers, few)
-        if not len(next(iter(found.values()))):
+        table, codes = source.read_coded(many, columns.numbers, few)
+        if not len(next(iter(table.values()))):
             raise FileFormatError(f"{header.where} holds no cases.")
-        if columns.correct and is_graded(found[columns.correct]):  # numbers in text
-            found |= source.read(correct, correct)
+        if columns.correct and is_graded(table[columns.correct]):  # numbers in text
+            table |= source.read(correct, correct)
         for name in (*rows.columns, *few):
-            values = found[name] if name in rows.columns else codes[name].values
+            values = table[name] if name in rows.columns else codes[name].values
             check_names_told_apart(values, name, header.where)
         if split is not None:
             check_not_trained(codes[split].values, split, header.where)
         self.where, self.columns, self.rows, self.wanted = header.where, columns, rows, wanted
-        self.found, self.codes, self.stated = found, codes, stated
+        self.table, self.codes, self.stated = table, codes, stated
         self.listed = source.classes_of(len(columns.probabilities)) if columns.is_numbered else None
 
     @property
@@ -259,23 +259,23 @@ class _Content:
             values, codes = self.codes[group]
             cases = replace(cases, groups=names_from(values)[codes])
         if column is not None and self.wanted.cluster is not None:
-            clusters = known_clusters(self.found[column], column, self.where)
+            clusters = known_clusters(self.table[column], column, self.where)
             cases = replace(cases, clusters=number_clusters(clusters, len(cases)))
-        return cases.with_experts(None if expert is None else self.found[expert])
+        return cases.with_experts(None if expert is None else self.table[expert])
 
     def identified(self) -> dict[str, Any]:
         """Return what identifies each row; refuse repeats, unless a model column explains them."""
         rows, wanted, where = self.rows, self.wanted, self.where
-        models = None if rows.model is None else self.found[rows.model]
+        models = None if rows.model is None else self.table[rows.model]
         if models is not None and wanted.model is None:
             check_one_model(models, str(rows.model), where)
             models, rows = None, replace(rows, model=None)
         fields: dict[str, Any] = {"identity": rows, "models": models}
         if rows.cluster is not None and wanted.cluster is None:
-            fields["likely_clusters"] = self.found[rows.cluster]
+            fields["likely_clusters"] = self.table[rows.cluster]
         if rows.identifier is None:
             return fields
-        values = self.found[rows.identifier]
+        values = self.table[rows.identifier]
         if wanted.identifier is not None:
             check_named(values, "identifier", rows.identifier, where)
         if models is None:
@@ -290,7 +290,7 @@ class _Content:
         confidence, weight = self._numbers(columns.confidence), self._numbers(columns.weight)
         if columns.label is None:
             column = str(columns.correct)
-            correct: AnyArray = grades_from(self.found[column], column, self.where)
+            correct: AnyArray = grades_from(self.table[column], column, self.where)
         else:
             labels = self._named(columns.label)
             target = _by_name(labels)
@@ -303,7 +303,7 @@ class _Content:
         return {"columns": columns, "cases": cases, "target": target}
 
     def _numbers(self, name: str | None) -> FloatArray | None:
-        return None if name is None else numbers_from(self.found[name], name, self.where)
+        return None if name is None else numbers_from(self.table[name], name, self.where)
 
     def _named(self, column: str) -> Coded:
         """Return labels as text; refuse missing ones."""
@@ -330,7 +330,7 @@ class _Content:
         place = np.array([match.place[name] for name in names])
         own = place.astype(np.min_scalar_type(len(match.classes)))[given.codes]
         classes = plain_classes(match.classes)
-        y_proba = probabilities_from(columns, self.found, where, lone=match.lone)
+        y_proba = probabilities_from(columns, self.table, where, lone=match.lone)
         is_unnamed = columns.is_numbered or match.lone is not None  # not all names tell the class
         if is_unnamed:
             columns = columns.of(classes if match.lone is None else [classes[match.lone]])

@@ -83,8 +83,8 @@ class Rule:
     def checked(self) -> dict[str, Any]:
         """Return the confidence of sound rows."""
         say, own = self.language, self.columns.confidence
-        found = say.greatest(*self._shares) if own is None else say.col(own)
-        return {CONFIDENCE: say.first([(self._is_sound, found)])}
+        value = say.greatest(*self._shares) if own is None else say.col(own)
+        return {CONFIDENCE: say.first([(self._is_sound, value)])}
 
     def explained(self) -> dict[str, Any]:
         """Return why rows go to experts, if their confidence is not the reason."""

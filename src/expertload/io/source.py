@@ -228,8 +228,8 @@ class Source:
             self.numbered = frozenset() if self._archive is None else self._archive.numbered
             return
         with self._explained_errors():
-            found = self._reader.relation(self._connection)
-        kinds = dict(zip(found.columns, found.types, strict=True))
+            relation = self._reader.relation(self._connection)
+        kinds = dict(zip(relation.columns, relation.types, strict=True))
         self._parts = {part.name: part for part in parts_of(kinds, self._length)}
         self.nested = frozenset(part.column for part in self._parts.values())
         self.numbered = frozenset(name for name, part in self._parts.items() if part.is_place)
@@ -242,12 +242,12 @@ class Source:
         for judged in Judgements.among(self.types):
             with self._explained_errors():
                 cursor, table = self._cursor([judged.column]), self._reader.sql([judged.column])
-                found = judged.classes(cursor, table, self._reader.parameters)
-            if found:
+                classes = judged.classes(cursor, table, self._reader.parameters)
+            if classes:
                 self._judged[judged.column] = judged
                 self.nested |= {judged.column}
                 self.columns.remove(judged.column)
-                self.offer(f"{judged.column}.{name}" for name in found)
+                self.offer(f"{judged.column}.{name}" for name in classes)
 
     def offer(self, names: Iterable[str]) -> None:
         """Add columns of classes that nobody named, such as `answers.C`, if they are asked for."""

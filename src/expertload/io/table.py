@@ -141,8 +141,8 @@ class PredictionsTable:
         if score is not None:
             ranked_by = score.confidence(cases.predictions.proba)
             cases = replace(cases, confidence=ranked_by, is_ranked_by_probability=False)
-        found = evaluate(cases, members=self.members, **options)
-        return self._named(replace(found, target=self.target), score)
+        evaluation = evaluate(cases, members=self.members, **options)
+        return self._named(replace(evaluation, target=self.target), score)
 
     def _check_groups_are_known(self) -> None:
         """Refuse to certify groups that new cases will not have."""
@@ -159,9 +159,9 @@ class PredictionsTable:
             )
         check_named(groups, "group", column, self.where)
 
-    def _named(self, found: Evaluation, score: ConfidenceScore | None = None) -> Evaluation:
+    def _named(self, evaluation: Evaluation, score: ConfidenceScore | None) -> Evaluation:
         """Store the columns in the operating point, to find them in new files."""
-        point, certification = found.operating_point, found.certification
+        point, certification = evaluation.operating_point, evaluation.certification
         origin = replace(
             point.origin,
             ranked_by=point.origin.ranked_by if score is None else "score",
@@ -169,12 +169,12 @@ class PredictionsTable:
             probability_columns=self.class_columns,
             read_as=self.columns.read_as,
             confidence_column=self.columns.confidence,
-            group_column=None if found.group_certification is None else self.columns.group,
+            group_column=None if evaluation.group_certification is None else self.columns.group,
         )
         kinds = ("group_certification", "class_certification", "target_certification")
-        several = {name: getattr(found, name) for name in kinds}
+        several = {name: getattr(evaluation, name) for name in kinds}
         return replace(
-            found,
+            evaluation,
             operating_point=replace(point, origin=origin),
             certification=certification and replace(certification, origin=origin),
             **{name: one and one.with_origin(origin) for name, one in several.items()},
@@ -231,8 +231,8 @@ def _matched(
         return other
     names = (own, name) if first.where == other.where else (first.where, other.where)
     rows = align(first.identifiers, other.identifiers, column, names)
-    found = other if rows is None else other.take(rows)
-    return replace(found, identifiers=first.identifiers)
+    ordered = other if rows is None else other.take(rows)
+    return replace(ordered, identifiers=first.identifiers)
 
 
 # ------------------------------------------------------------------ which rows are which cases

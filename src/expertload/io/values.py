@@ -97,8 +97,8 @@ def _check_exact(low: int, high: int, column: str, where: str) -> None:
 def is_graded(values: AnyArray) -> bool:
     """Whether correctness is text, but not all of it words such as true and yes."""
     is_text = values.dtype.kind == "O"
-    found = {value for value in values.tolist() if value is not None} if is_text else set()
-    return any(_truth(str(value)) is None for value in found)
+    words = {value for value in values.tolist() if value is not None} if is_text else set()
+    return any(_truth(str(value)) is None for value in words)
 
 
 def grades_from(values: AnyArray, column: str, where: str) -> FloatArray:
@@ -335,8 +335,8 @@ def check_predictions(
     """Refuse predictions that are not the most probable class; other names are no classes."""
     names = names_from(given.values).tolist()
     known = [name for name in names if name is not None]
-    found, _ = places_by_name(known, [str(name) for name in classes])
-    place = np.array([found.get(name, -1) for name in names])[given.codes]
+    places, _ = places_by_name(known, [str(name) for name in classes])
+    place = np.array([places.get(name, -1) for name in names])[given.codes]
     stated = np.take_along_axis(y_proba, np.maximum(place, 0)[:, None], axis=1)[:, 0]
     against = np.flatnonzero((place >= 0) & (stated < y_proba.max(axis=1)))
     if len(against):
@@ -375,9 +375,9 @@ def check_not_opposite(
     )
 
 
-def check_logits(columns: Columns, found: Mapping[str, AnyArray], where: str) -> None:
+def check_logits(columns: Columns, table: Mapping[str, AnyArray], where: str) -> None:
     """Refuse logits that look like probabilities: a second softmax would flatten them."""
-    given = [numbers_from(found[name], name, where) for name in columns.probabilities]
+    given = [numbers_from(table[name], name, where) for name in columns.probabilities]
     values = np.column_stack(given)
     check_tokens(columns, values, where)
     if values.min(initial=0) < 0 or values.max(initial=1) > 1:
