@@ -235,8 +235,11 @@ def as_array(value: Any, name: str) -> AnyArray:
     """Return `value` as a numpy array; lists, frames and tensors on any device are accepted."""
     if isinstance(value, list | tuple) and any(isinstance(v, np.ma.MaskedArray) for v in value):
         value = np.ma.stack(value)  # numpy's own stack would drop the masks
-    if isinstance(value, np.ma.MaskedArray):
-        _check_unmasked(np.ma.getmaskarray(value), name)
+    if isinstance(value, np.ma.MaskedArray) and (mask := np.ma.getmaskarray(value)).any():
+        # A masked value is missing.
+        got = f"{int(mask.sum())} masked value(s), the first at {_first_position(mask)}"
+        hint = "remove those cases, or fill them"
+        raise NonFiniteError(message(name, "must have no masked values", got, hint))
     if hasattr(value, "detach"):  # a torch tensor, which may need gradients or be on another device
         value = value.detach().cpu()
         if "bfloat16" in str(value.dtype):  # numpy has no such type
@@ -252,14 +255,6 @@ def as_array(value: Any, name: str) -> AnyArray:
         got, hint = f"a {type(value).__name__}", "pass an array or a frame that is in memory"
         raise DataTypeError(message(name, "must be an array", got, hint))
     return array
-
-
-def _check_unmasked(mask: BoolArray, name: str) -> None:
-    """Raise if values are masked, because a masked value is missing."""
-    if mask.any():
-        got = f"{int(mask.sum())} masked value(s), the first at {_first_position(mask)}"
-        hint = "remove those cases, or fill them"
-        raise NonFiniteError(message(name, "must have no masked values", got, hint))
 
 
 def as_floats(value: Any, name: str, *, ndim: tuple[int, ...] = (1,)) -> FloatArray:

@@ -71,24 +71,23 @@ def check_labels(
     first class is converted to the second class.
     """
     y = label_array(y_true, "y_true")
-    if labels is not None:
-        names = check_names(labels, n_classes)
-        values, rows = _distinct(y)
-        matched = match_by_name(values, [str(name) for name in names], FOR_ARRAYS)
-        return _places(values, matched)[rows], names
-    if columns is None and y.dtype.kind in "biu":
+    names = None if labels is None else check_names(labels, n_classes)
+    if names is None and columns is None and y.dtype.kind in "biu":
         if y.dtype.kind != "b":  # False and True are both known, even if only one occurs
             check_places(int(y.min()), int(y.max()), n_classes, FOR_ARRAYS)
         return y.astype(np.int64, copy=False), tuple(range(n_classes))
     values, rows = _distinct(y)
-    if columns is None:
+    if names is not None:
+        matched = match_by_name(values, [str(name) for name in names], FOR_ARRAYS)
+    elif columns is None:
         _check_categories(y_true)
         matched = match_by_order(values, n_classes, FOR_ARRAYS)
     elif len(columns) == 1:
         matched = _second(match_lone(values, columns[0], without_prefix(columns[0]), FOR_ARRAYS))
     else:
         matched = match_by_name(values, columns, FOR_ARRAYS)
-    return _places(values, matched)[rows], in_kind_of(y, matched.classes)
+    place = np.array([matched.place[value] for value in values], dtype=np.int64)
+    return place[rows], names or in_kind_of(y, matched.classes)
 
 
 def match_answers(
@@ -127,10 +126,6 @@ def _check_categories(y_true: Any) -> None:
             f"The labels passed are categories in the order {listed(order)}, which is not the "
             f"sorted one: the columns may be in either. Hint: {FOR_ARRAYS.remedy}."
         )
-
-
-def _places(values: list[str], matched: Matched) -> IntArray:
-    return np.array([matched.place[value] for value in values], dtype=np.int64)
 
 
 def _second(matched: Matched) -> Matched:
@@ -307,15 +302,12 @@ def arrange_probabilities(y_proba: Any, labels: Sequence[ClassName] | None) -> A
         return array
     columns, numbered = [str(name) for name in names], is_numbering(names)
     of = "that was passed"
+    wording = Wording(of, of, "pass an array with the probabilities of the second class")
     labels = labels or tuple(range(max(len(columns), 2)))
     if len(labels) == 2 and len(columns) == 1 and not numbered:
         side = class_of_lone_column(labels, columns[0], without_prefix(columns[0]))
         if side is None:
-            refuse_lone(
-                labels,
-                columns[0],
-                Wording(of, of, "pass an array with the probabilities of the second class"),
-            )
+            refuse_lone(labels, columns[0], wording)
         return np.column_stack(both_classes(array.reshape(-1), side))
     places = in_order(labels, columns)
     if numbered and places in (None, list(range(len(columns)))):

@@ -216,8 +216,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         check_same_order(X=X, y=y, **rows)
         for attribute in ("operating_point_", "expert_load_", "feature_names_in_"):
             self.__dict__.pop(attribute, None)  # of an earlier model
-        size = self.calibration_size
-        if size is None:
+        if self.calibration_size is None:
             return self._fit_model(X, y, sample_weight)
         given = {"X": X, "y": y, **{k: v for k, v in rows.items() if v is not None}}
         arrays = dict(zip(given, indexable(*given.values()), strict=True))

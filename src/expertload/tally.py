@@ -163,7 +163,16 @@ class Tally(NamedTuple):
         """Add up validated arrays."""
         if weight is None and correct.dtype == np.bool_:
             return _count(correct, confidence)
-        return _add_up(correct, confidence, weight)
+        weight = np.ones(len(correct)) if weight is None else weight
+        present = weight > 0  # cases of weight zero are left out
+        confidence, weight = confidence[present], weight[present]
+        correct = correct[present] * weight
+        order = np.argsort(confidence, kind="stable")
+        distinct, end = run_ends(confidence[order])
+        start = np.concatenate(([0], end[:-1]))
+        return cls(
+            distinct, np.add.reduceat(weight[order], start), np.add.reduceat(correct[order], start)
+        )
 
     # ------------------------------------------------------------------ of each row
 
@@ -300,19 +309,6 @@ def _count(correct: AnyArray, confidence: FloatArray) -> Tally:
     rarer = np.sort(confidence[correct if rarer_is_right else ~correct])
     n_rarer = np.bincount(np.searchsorted(distinct, rarer), minlength=len(distinct))
     return Tally(distinct, weight, n_rarer.astype(float) if rarer_is_right else weight - n_rarer)
-
-
-def _add_up(correct: AnyArray, confidence: FloatArray, weight: FloatArray | None) -> Tally:
-    weight = np.ones(len(correct)) if weight is None else weight
-    present = weight > 0  # cases of weight zero are left out
-    confidence, weight = confidence[present], weight[present]
-    correct = correct[present] * weight
-    order = np.argsort(confidence, kind="stable")
-    distinct, end = run_ends(confidence[order])
-    start = np.concatenate(([0], end[:-1]))
-    return Tally(
-        distinct, np.add.reduceat(weight[order], start), np.add.reduceat(correct[order], start)
-    )
 
 
 def run_ends(ascending: FloatArray) -> tuple[FloatArray, AnyArray]:

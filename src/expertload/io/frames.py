@@ -226,9 +226,7 @@ def _query(cases: FrameCases, request: Request) -> nw.LazyFrame[Any]:
 
 def _floats(values: AnyArray) -> FloatArray:
     """Return double precision, with NaN for missing values."""
-    if isinstance(values, np.ma.MaskedArray):
-        values = np.ma.filled(values.astype(np.float64), np.nan)
-    return values.astype(np.float64, copy=False)
+    return np.asarray(np.ma.filled(values.astype(np.float64, copy=False), np.nan))
 
 
 def _tables(columns: dict[str, AnyArray], bits: int | None, **counts: Any) -> dict[Any, FrameTally]:
@@ -383,13 +381,11 @@ class FrameTally:
         For a rounded table, the load is never too small: the cases reach the target at the
         threshold that the curve shows.
         """
-        target = check_fraction(target_accuracy, "target_accuracy")
-        return self.tally.load_at_accuracy(target)
+        return self.tally.load_at_accuracy(check_fraction(target_accuracy, "target_accuracy"))
 
     def accuracy_at_load(self, expert_load: float) -> float:
         """Return the accuracy at a load, as `expertload.accuracy_at_load` does."""
-        load = check_fraction(expert_load, "expert_load")
-        return self.tally.accuracy_at_load(load)
+        return self.tally.accuracy_at_load(check_fraction(expert_load, "expert_load"))
 
     def cases(self) -> Cases:
         """Return the cases if the table counts them; else its rows as weighted, graded cases.

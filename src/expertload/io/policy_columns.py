@@ -127,8 +127,7 @@ def _probabilities(header: Header, known: Origin, names: ColumnNames) -> Picked:
         check_one_family(header)
     if names.probabilities or names.logits or names.classes or not saved:
         return _as_named(known, saved, picked, where, by_class=names.classes is not None)
-    present = {label: header.same(column) for label, column in saved.items()}
-    there = {label: column for label, column in present.items() if column is not None}
+    there = {label: same for label, name in saved.items() if (same := header.same(name))}
     is_logits = _were_logits(known, saved.values())
     # With two classes, one probability is enough, unless there are columns of other classes.
     enough = len(saved) == 2 and set(there.values()) == set(picked.columns) and not is_logits

@@ -352,5 +352,5 @@ class _Content:
 def _by_name(labels: Coded) -> IntArray:
     """Return labels as numbers, in the order of their names."""
     keys = [class_key(name) for name in labels.values]
-    number = {key: i for i, key in enumerate(sorted(set(keys)))}
-    return np.array([number[key] for key in keys], np.min_scalar_type(len(keys)))[labels.codes]
+    numbers: IntArray = np.unique(keys, return_inverse=True)[1]
+    return numbers.astype(np.min_scalar_type(len(keys)))[labels.codes]

@@ -11,7 +11,7 @@ every test is written to be true only for good rows.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -88,7 +88,7 @@ class Rule:
 
     def explained(self) -> dict[str, Any]:
         """Return why rows go to experts, if their confidence is not the reason."""
-        is_sound = ~self.language.is_null(self.language.col(CONFIDENCE))
+        is_sound = ~self.language.col(CONFIDENCE).is_null()
         return {WHY: self.language.choose(is_sound, self._group_reason, self._reason)}
 
     def answered(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class Rule:
             return {}
         say, shares, top = self.language, self._shares, self.language.col(CONFIDENCE)
         if self.columns.confidence is not None:
-            top = say.first([(~say.is_null(top), say.greatest(*shares))])
+            top = say.first([(~top.is_null(), say.greatest(*shares))])
         pairs = zip(shares, self.labels, strict=True)
         return {LABEL: say.first([(share == top, say.lit(label)) for share, label in pairs])}
 
@@ -137,17 +137,21 @@ class Rule:
     @property
     def _is_sound(self) -> Any:
         say, given, own = self.language, self._given, self.columns.confidence
-        tests = [] if own is None else [say.is_finite(say.double(own))]
+        tests = [] if own is None else [self._is_finite(say.double(own))]
         if self.columns.is_logits:
-            tests += map(say.is_finite, given)
+            tests += map(self._is_finite, given)
         elif given:
             tests += [say.least(*given) >= 0, say.greatest(*given) <= 1, self._sums_to_one]
         return say.all(*tests)
 
+    def _is_finite(self, value: Any) -> Any:
+        """Whether a value is neither infinite nor NaN; missing if the value is."""
+        return self.language.all(value >= -LARGEST, value <= LARGEST)
+
     @property
     def _sums_to_one(self) -> Any:
         if len(self._given) == 1:
-            return self.language.is_finite(self._given[0])
+            return self._is_finite(self._given[0])
         off, tolerance = added_up(self._given) - 1, sum_tolerance(self.columns)
         return self.language.all(off >= -tolerance, off <= tolerance)
 
@@ -158,8 +162,8 @@ class Rule:
         cases: list[tuple[Any, str]] = []
         for name in columns.numbers:
             cases += [
-                (say.is_null(say.col(name)), f"{name} is missing or not a number"),
-                (~say.is_finite(say.double(name)), f"{name} is not finite"),
+                (say.col(name).is_null(), f"{name} is missing or not a number"),
+                (~self._is_finite(say.double(name)), f"{name} is not finite"),
             ]
         if not columns.is_logits:
             for name, value in zip(columns.probabilities, self._given, strict=True):
@@ -188,7 +192,7 @@ class Rule:
             for name in policy
             if name not in policy.certified
         ]
-        is_missing = say.is_null(say.col(self.columns.group))
+        is_missing = say.col(self.columns.group).is_null()
         unknown = say.concat("the policy does not know the group ", say.text(self.columns.group))
         is_known = say.any(*map(self._is_group, policy))
         missing = say.lit("the group is missing")
@@ -221,14 +225,6 @@ class InFrames:
     def concat(self, start: str, end: nw.Expr) -> nw.Expr:
         """Return two texts as one."""
         return nw.concat_str(nw.lit(start), end)
-
-    def is_null(self, value: nw.Expr) -> nw.Expr:
-        """Whether a value is missing."""
-        return value.is_null()
-
-    def is_finite(self, value: nw.Expr) -> nw.Expr:
-        """Whether a value is neither infinite nor NaN; missing if the value is."""
-        return (value >= -LARGEST) & (value <= LARGEST)
 
     def all(self, *tests: nw.Expr) -> nw.Expr:
         """Whether all tests are true."""
@@ -322,6 +318,10 @@ class _Text:
     def __invert__(self) -> _Text:
         return _Text(f"NOT ({self})", self.say)
 
+    def is_null(self) -> _Text:
+        """Whether the value is missing."""
+        return _Text(f"{self} IS NULL", self.say)
+
 
 class InSQL:
     """SQL; columns of numbers are doubles already."""
@@ -366,14 +366,6 @@ class InSQL:
         """Return two texts as one."""
         return _Text(f"CONCAT({self.lit(start)}, {end})", self)
 
-    def is_null(self, value: _Text) -> _Text:
-        """Whether a value is missing."""
-        return _Text(f"{value} IS NULL", self)
-
-    def is_finite(self, value: _Text) -> _Text:
-        """Whether a value is neither infinite nor NaN."""
-        return self.all(value >= -LARGEST, value <= LARGEST)
-
     def greatest(self, *values: _Text) -> _Text:
         """Return the largest value."""
         return self._call("GREATEST", values)
@@ -383,15 +375,16 @@ class InSQL:
         return self._call("LEAST", values)
 
     def _call(self, function: str, values: Sequence[_Text]) -> _Text:
-        return _Text(f"{function}({_joined(', ', values)})", self) if values[1:] else values[0]
+        listed = ", ".join(map(str, values))
+        return _Text(f"{function}({listed})", self) if values[1:] else values[0]
 
     def all(self, *tests: _Text) -> _Text:
         """Whether all tests are true."""
-        return _Text(_joined(" AND ", tests), self)
+        return _Text(" AND ".join(map(str, tests)), self)
 
     def any(self, *tests: _Text) -> _Text:
         """Whether a test is true."""
-        return _Text(_joined(" OR ", tests), self)
+        return _Text(" OR ".join(map(str, tests)), self)
 
     def choose(self, test: _Text | None, yes: _Text | None, no: _Text) -> _Text:
         """Return one value if a test is true, else another."""
@@ -405,10 +398,6 @@ class InSQL:
             return None
         listed = "".join(f"\n      WHEN {test} THEN {value}" for test, value in cases)
         return _Text(f"CASE{listed}\n    END", self)
-
-
-def _joined(by: str, values: Iterable[_Text]) -> str:
-    return by.join(map(str, values))
 
 
 def policy_sql(

@@ -23,6 +23,7 @@ from expertload.evaluation import Evaluation, Members, evaluate
 from expertload.exceptions import FileFormatError, ShapeError
 from expertload.io.columns import CLUSTERS, Columns
 from expertload.io.formats import text_of
+from expertload.io.values import missing_rows
 from expertload.tally import check_weight
 
 TRAINED = ("train", "training")
@@ -142,7 +143,28 @@ class PredictionsTable:
             ranked_by = score.confidence(cases.predictions.proba)
             cases = replace(cases, confidence=ranked_by, is_ranked_by_probability=False)
         evaluation = evaluate(cases, members=self.members, **options)
-        return self._named(replace(evaluation, target=self.target), score)
+        point, certification = evaluation.operating_point, evaluation.certification
+        # The operating point stores the columns, to find them in new files.
+        origin = replace(
+            point.origin,
+            ranked_by=point.origin.ranked_by if score is None else "score",
+            score=score,
+            probability_columns=self.class_columns,
+            read_as=self.columns.read_as,
+            confidence_column=self.columns.confidence,
+            group_column=None if evaluation.group_certification is None else self.columns.group,
+        )
+        kinds = ("group_certification", "class_certification", "target_certification")
+        several = {name: getattr(evaluation, name) for name in kinds}
+        return replace(
+            evaluation,
+            target=self.target,
+            operating_point=replace(point, origin=origin),
+            certification=certification and replace(certification, origin=origin),
+            **{name: one and one.with_origin(origin) for name, one in several.items()},
+            identifiers=self.identifiers,
+            identified_by=self.identity.identifier,
+        )
 
     def _check_groups_are_known(self) -> None:
         """Refuse to certify groups that new cases will not have."""
@@ -158,29 +180,6 @@ class PredictionsTable:
                 f"{self.where} is what they are asked for. Hint: name another column (--group)."
             )
         check_named(groups, "group", column, self.where)
-
-    def _named(self, evaluation: Evaluation, score: ConfidenceScore | None) -> Evaluation:
-        """Store the columns in the operating point, to find them in new files."""
-        point, certification = evaluation.operating_point, evaluation.certification
-        origin = replace(
-            point.origin,
-            ranked_by=point.origin.ranked_by if score is None else "score",
-            score=score,
-            probability_columns=self.class_columns,
-            read_as=self.columns.read_as,
-            confidence_column=self.columns.confidence,
-            group_column=None if evaluation.group_certification is None else self.columns.group,
-        )
-        kinds = ("group_certification", "class_certification", "target_certification")
-        several = {name: getattr(evaluation, name) for name in kinds}
-        return replace(
-            evaluation,
-            operating_point=replace(point, origin=origin),
-            certification=certification and replace(certification, origin=origin),
-            **{name: one and one.with_origin(origin) for name, one in several.items()},
-            identifiers=self.identifiers,
-            identified_by=self.identity.identifier,
-        )
 
 
 def match_cases(tables: Mapping[str, PredictionsTable]) -> dict[str, PredictionsTable]:
@@ -287,7 +286,7 @@ def known_clusters(values: AnyArray, column: str, where: str) -> AnyArray:
 
 def check_named(values: AnyArray, role: str, column: str, where: str) -> None:
     """Refuse missing names of cases, clusters or groups."""
-    missing = _missing(values)
+    missing = missing_rows(values)
     if missing:
         says, hint = NAMELESS[role]
         raise FileFormatError(
@@ -296,13 +295,9 @@ def check_named(values: AnyArray, role: str, column: str, where: str) -> None:
         )
 
 
-def _missing(values: AnyArray) -> list[int]:
-    return [i for i, v in enumerate(values) if v is None] if values.dtype.kind == "O" else []
-
-
 def check_distinct(values: AnyArray, column: str, where: str) -> None:
     """Refuse a file in which an identifier occurs more than once; missing ones are ignored."""
-    rows = np.delete(np.arange(len(values)), _missing(values))
+    rows = np.delete(np.arange(len(values)), missing_rows(values))
     texts = as_text(values[rows])
     order = np.argsort(texts, kind="stable")
     again = np.flatnonzero(texts[order][1:] == texts[order][:-1])

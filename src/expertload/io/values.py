@@ -70,7 +70,12 @@ def numbers_from(values: AnyArray, column: str, where: str) -> FloatArray:
     """Return a column as finite numbers; raise an error that names the first bad row."""
     if values.dtype.kind in "fiub":
         if values.dtype.kind in "iu" and len(values):
-            _check_exact(int(values.min()), int(values.max()), column, where)
+            low, high = int(values.min()), int(values.max())
+            if max(-low, high) > EXACT:  # different ones would become equal floats
+                raise FileFormatError(
+                    f"The column '{column}' of {where} {EXACT_ONLY}. Got "
+                    f"{high if high > EXACT else low}. Hint: {EXACT_HINT}."
+                )
         numbers = values if values.dtype.kind == "f" else values.astype(np.float64)
         _check_finite(numbers, column, where)
         return numbers
@@ -85,20 +90,10 @@ def numbers_from(values: AnyArray, column: str, where: str) -> FloatArray:
     return values.astype(np.float64)
 
 
-def _check_exact(low: int, high: int, column: str, where: str) -> None:
-    """Refuse whole numbers so large that different ones would become equal floats."""
-    if max(-low, high) > EXACT:
-        raise FileFormatError(
-            f"The column '{column}' of {where} {EXACT_ONLY}. Got {high if high > EXACT else low}. "
-            f"Hint: {EXACT_HINT}."
-        )
-
-
 def is_graded(values: AnyArray) -> bool:
     """Whether correctness is text, but not all of it words such as true and yes."""
-    is_text = values.dtype.kind == "O"
-    words = {value for value in values.tolist() if value is not None} if is_text else set()
-    return any(_truth(str(value)) is None for value in words)
+    words = set(values.tolist()) - {None} if values.dtype.kind == "O" else set()
+    return any(_truth(str(word)) is None for word in words)
 
 
 def grades_from(values: AnyArray, column: str, where: str) -> FloatArray:
@@ -144,9 +139,7 @@ def _check_finite(values: FloatArray, column: str, where: str) -> None:
 
 def check_present(values: AnyArray, column: str, where: str) -> None:
     """Refuse a column with missing values; the message names the first row."""
-    if values.dtype.kind != "O":
-        return
-    missing = [i for i, value in enumerate(values) if value is None]
+    missing = missing_rows(values)
     if missing:
         is_place = column.rpartition(".")[2].isdigit()
         lists = "; every list must have as many numbers as the first" if is_place else ""
@@ -154,6 +147,11 @@ def check_present(values: AnyArray, column: str, where: str) -> None:
             f"The column '{column}' of {where} lacks {len(missing)} value(s), the first in row "
             f"{missing[0] + 1}. Hint: remove the cases without a value{lists}."
         )
+
+
+def missing_rows(values: AnyArray) -> list[int]:
+    """Return the rows without a value."""
+    return [i for i, v in enumerate(values) if v is None] if values.dtype.kind == "O" else []
 
 
 def _is_number(value: Any) -> bool:

@@ -83,16 +83,11 @@ def _text_writer(stream: IO[Any], kind: str) -> Write:
             put(_json_lines(columns))
             return
         if not begun:
-            put((",".join(_quoted(name) for name in columns) + "\n").encode())
+            put(_csv_lines({name: pa.array([name]) for name in columns}))
         begun = True
         put(_csv_lines(columns))
 
     return write
-
-
-def _quoted(name: str) -> str:
-    is_plain = not set(NEED_QUOTES) & set(name)
-    return name if is_plain else '"' + name.replace('"', '""') + '"'
 
 
 def _csv_lines(columns: Mapping[str, Any]) -> memoryview:
