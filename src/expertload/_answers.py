@@ -72,8 +72,7 @@ def right_answers(labels: AnyArray, y_true: ArrayLike) -> BoolArray:
     if _are_strings(truth) != _are_strings(labels):
         wanted = f"must hold {_kind(labels)}, as the classes of the estimator do"
         raise LabelError(message("y", wanted, f"{_kind(truth)}, such as {truth[0]!r}"))
-    right: BoolArray = np.asarray(labels == truth, dtype=np.bool_)
-    return right
+    return np.asarray(labels == truth, dtype=np.bool_)
 
 
 def selectable(values: Any) -> Any:

@@ -43,8 +43,6 @@ from expertload.exceptions import (
     ShapeError,
 )
 
-Named = tuple[IntArray, tuple[ClassName, ...]]
-
 # An integer label this large is assumed to be an identifier, not a class number.
 MAX_CLASSES = 2**20
 # Labels that span no more than this are counted, which is faster than to sort them.
@@ -64,7 +62,7 @@ FOR_ARRAYS = Wording(
 
 def check_labels(
     y_true: ArrayLike, columns: Sequence[str] | None, n_classes: int, labels: ArrayLike | None
-) -> Named:
+) -> tuple[IntArray, tuple[ClassName, ...]]:
     """Return the column number of each label, and the name or number of each column.
 
     `columns` are the names of the columns, None if they have none. A single column named after the

@@ -281,7 +281,8 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     def predict(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> AnyArray:
         """Return the class of each case, or ``delegate_label_`` if an expert should decide."""
         accepted, answers = self.decide(X, groups=groups)
-        return np.where(accepted, answers, np.asarray(self.delegate_label_, dtype=self._dtype()))
+        label = np.asarray(self.delegate_label_)
+        return np.where(accepted, answers, label.astype(np.result_type(self.classes_, label)))
 
     def decide(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> Decisions:
         """Return which cases are accepted, and the model's answer to all of them.
@@ -413,12 +414,6 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             DelegatingClassifierWarning,
             stacklevel=4,
         )
-
-    def _dtype(self) -> Any:
-        """Return a type for both the classes and the label of delegated cases."""
-        if self.classes_.dtype.kind == "O":
-            return object
-        return np.result_type(self.classes_.dtype, np.asarray(self.delegate_label_).dtype)
 
 
 # ------------------------------------------------------------------ scorers

@@ -17,7 +17,7 @@ import pytest
 import expertload
 from expertload import Cases
 from expertload.exceptions import FileFormatError, FileWriteError
-from expertload.io import ColumnNames, FileOptions, decide, decide_file
+from expertload.io import ColumnNames, FileOptions, decide_file
 from expertload.operating_point import (
     certify_groups,
     choose,
@@ -50,7 +50,7 @@ def rows_of_csv(text):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [7, 20_000])
 def test_every_kind_of_file_and_any_chunk(tmp_path, policy, table, kind, size, monkeypatch):
-    monkeypatch.setattr(decide, "CHUNK", size)
+    monkeypatch.setattr("expertload.io.source.BATCH", size)
     shuffled = {name: table[name] for name in ("p_owl", "id", "p_cat", "label", "p_dog")}
     path, stream = tmp_path / f"new.{kind}", io.StringIO()
     query = write(path, shuffled)
@@ -193,7 +193,7 @@ def test_refusals_leave_the_old_file(tmp_path, policy, text, says):
 
 
 def test_a_bad_row_in_a_late_chunk_is_named_by_its_row(tmp_path, policy, monkeypatch):
-    monkeypatch.setattr(decide, "CHUNK", 3)
+    monkeypatch.setattr("expertload.io.source.BATCH", 3)
     path, out = tmp_path / "new.jsonl", tmp_path / "out.jsonl"
     line = '{"p_cat": 1, "p_dog": 0, "p_owl": 0}\n'
     path.write_text(line * 7 + '{"p_cat": 1, "p_owl": 0}\n')

@@ -14,7 +14,6 @@ from expertload import operating_point as op
 from expertload.io import (
     ColumnNames,
     Identity,
-    decide,
     decide_file,
     read_cases,
     read_predictions,
@@ -377,7 +376,7 @@ def test_a_policy_of_fractions_refuses_percentages(tmp_path):
 
 def test_a_few_extreme_cases_at_the_end_are_no_other_scale(tmp_path, monkeypatch):
     """A sorted file of a score without limit, whose last batch has only a few cases."""
-    monkeypatch.setattr(decide, "CHUNK", 1000)
+    monkeypatch.setattr("expertload.io.source.BATCH", 1000)
     rng = np.random.default_rng(0)
     path = tmp_path / "x.npz"
     np.savez(path, correct=np.ones(100), confidence=rng.lognormal(size=100))

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import expertload
 from expertload import Cases
 from expertload.exceptions import FileFormatError, FileWriteError, ParameterError
-from expertload.io import decide, decide_file, draw_audits
+from expertload.io import decide_file, draw_audits
 from expertload.io.source import open_source
 from expertload.operating_point import certify_groups, choose
 from tests.io.files import CLASSES, predictions, write
@@ -68,7 +68,7 @@ def test_decisions_equal_decide_and_kept_text_is_as_it_was(
     columns = {f"p_{name}": proba[:, i] for i, name in enumerate(CLASSES)}
     pq.write_table(pa.table({"id": pa.array(kept, pa.string()), **columns}), path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decide, "CHUNK", size)
+        patch.setattr("expertload.io.source.BATCH", size)
         counts = decide_file(policy, path, out=out, keep=("id",))
     accepted, labels = policy.decide(proba)
     rows = read_back(out)
@@ -162,7 +162,7 @@ def test_what_cannot_be_decided_goes_to_experts(policy, tmp_path, data, kind, si
     path, out = tmp_path / "new.csv", tmp_path / f"out.{kind}"
     write(path, table)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decide, "CHUNK", size)
+        patch.setattr("expertload.io.source.BATCH", size)
         counts = decide_file(policy, path, out=out, keep=("id",), invalid="delegate")
     rows = read_back(out)
     assert counts.n_invalid == len(given_)
@@ -244,7 +244,7 @@ def test_a_disk_that_takes_no_more_leaves_the_old_file(tmp_path, kind):
 
 
 def test_progress_is_told(tmp_path, policy, monkeypatch):
-    monkeypatch.setattr(decide, "CHUNK", 100)
+    monkeypatch.setattr("expertload.io.source.BATCH", 100)
     path, seen = tmp_path / "new.csv", []
     write(path, predictions(250))
     decide_file(policy, path, out=io.StringIO(), progress=lambda *done: seen.append(done))

@@ -43,11 +43,6 @@ BELONGS_TO = re.compile(
     r"|user|kunde|mandant",
     re.IGNORECASE,
 )
-NO_COLUMN = "none"
-HINT = (
-    "Hint: name the columns (--label, --probabilities, --logits, --confidence, --correct, "
-    "--prediction)."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +199,7 @@ class Header(NamedTuple):
 
     def _is_declined(self, wanted: str | None) -> bool:
         """Whether the user passed "none", and no column has that name."""
-        return wanted == NO_COLUMN and wanted not in self.names
+        return wanted == "none" and wanted not in self.names
 
     def check_one(self, usual: Sequence[str], column: str, what: str, option: str) -> None:
         """Refuse a column if another one has a usual name of the same role."""
@@ -284,7 +279,8 @@ def find_columns(
         f"No predictions were found in {header.where}: it needs a label (y_true, label, target or "
         "class) with probabilities (p_*, prob_* or proba_*, or all columns named exactly as the "
         "label's values) or logits (logit_*), or confidence with correct or with a label and a "
-        f"prediction (y_pred). {header.listed} {HINT}"
+        f"prediction (y_pred). {header.listed} Hint: name the columns (--label, --probabilities, "
+        "--logits, --confidence, --correct, --prediction)."
     )
 
 

@@ -44,7 +44,6 @@ from expertload.monitoring import LoadMonitor
 from expertload.monitoring.load import is_about_clusters
 from expertload.operating_point.point import confidence_of
 
-CHUNK = 100_000
 MOST_COMPARED = 20_000
 # What may help, by how the reason ends why a row cannot be decided.
 REPAIRS = {
@@ -166,7 +165,7 @@ def decide_file(
         others = tuple(dict.fromkeys(name for name in (columns.group, model, stated) if name))
         typed = [name for name in kept if is_parquet(out) and name not in others]
         row = 1
-        batches = source.batches((*kept, *others), columns.numbers, size=CHUNK, typed=typed)
+        batches = source.batches((*kept, *others), columns.numbers, typed=typed)
         for written, numbers in batches:
             if model is not None:
                 _check_model(written[model], str(policy.origin.model_name), model, source.where)

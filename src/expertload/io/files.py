@@ -30,7 +30,6 @@ import pyarrow as pa
 from expertload._names import MODELS, FileOptions
 from expertload.exceptions import DataNotFoundError, ExpertLoadError, FileFormatError
 
-STANDARD_INPUT = "-"
 KINDS = {
     **{".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet"},
     **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".npz": "npz"},
@@ -120,7 +119,7 @@ class OpenedFile:
 
 def resolve_file(path: str | os.PathLike[str], options: FileOptions) -> OpenedFile:
     """Find a file and its format; standard input and other encodings are copied as UTF-8."""
-    if os.fspath(path) == STANDARD_INPUT:
+    if os.fspath(path) == "-":
         return _in_utf8(_from_standard_input(options.format or "csv"), options)
     _refuse_address(os.fspath(path))
     file = Path(path)

@@ -43,11 +43,9 @@ SETTINGS: dict[str, Any] = {
     "autoload_known_extensions": "false",
     "enable_external_file_cache": "false",
 }
-NO_NUMBER = (*MISSING, "none", "missing")
 DIGITS = 16  # a whole number of fewer is below 2**53
 LONG = f"[-+]?[0-9]{{{DIGITS},}}"
 LINE_FEED, RETURN, QUOTE = b'\n\r"'
-DELIMITERS = (",", ";", "\t")
 LINE_ENDS = {
     "both": "both a carriage return and a line feed",
     "feeds": "a line feed",
@@ -155,7 +153,7 @@ def why_refused(column: str, written: str, kind: str) -> tuple[str, str]:
         hint = " Hint: if the decimal mark is a comma, pass --decimal ','."
     elif text.endswith("%"):
         hint = " Hint: write percentages as fractions: 0.95 for 95%."
-    elif text.lower() in NO_NUMBER:
+    elif text.lower() in (*MISSING, "none", "missing"):
         hint = " Hint: remove the cases without a value."
     return "must hold numbers", hint
 
@@ -324,7 +322,7 @@ def _count_rows(file: OpenedFile, delimiter: str, n_columns: int) -> int:
 def _delimiter_of(header: str) -> str:
     """Return the first of comma, semicolon and tab that the header has outside quotes."""
     bare = re.sub(r'"[^"]*"', "", header)
-    return next((delimiter for delimiter in DELIMITERS if delimiter in bare), ",")
+    return next((delimiter for delimiter in ",;\t" if delimiter in bare), ",")
 
 
 def _names(text: str, delimiter: str, where: str, *, is_given: bool) -> tuple[str, ...]:

@@ -71,8 +71,7 @@ def open_frame(frame: Any) -> nw.LazyFrame[Any]:
     if strange is not None:
         got, hint = f"{strange!r}", "name the columns in text: frame.columns = [...]"
         raise DataTypeError(message("frame", "must name its columns in text", got, hint))
-    lazy: nw.LazyFrame[Any] = opened.lazy()
-    return lazy
+    return opened.lazy()
 
 
 def collected(frame: nw.LazyFrame[Any]) -> dict[str, AnyArray]:

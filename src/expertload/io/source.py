@@ -56,7 +56,7 @@ Table = dict[str, AnyArray]
 Batch = dict[str, Any]  # pyarrow arrays, for which the type checker has no types
 Progress = Callable[[int, int | None], None]
 
-BATCH = 100_000
+BATCH = 100_000  # rows that are read at once by default
 # Types that numpy has too; other types become text as DuckDB writes it, or doubles.
 PLAIN = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
@@ -329,10 +329,10 @@ class Source:
         names: Sequence[str],
         numbers: Sequence[str] = (),
         *,
-        size: int = BATCH,
+        size: int | None = None,
         typed: Sequence[str] = (),
     ) -> Iterator[tuple[Batch, Batch]]:
-        """Yield Arrow arrays with this many rows: some columns unchanged, some as numbers.
+        """Yield Arrow arrays of some rows each: some columns unchanged, some as numbers.
 
         Text in numeric columns is converted to numbers; a value that is not a number is missing.
         Values without a numpy type (decimals, times with a zone, lists) are converted to text,
@@ -360,7 +360,7 @@ class Source:
         """Refuse what is not a number, and quote it; missing values are reported elsewhere."""
         if self.types[name] in PLAIN - {"VARCHAR"}:
             return
-        texts = self._select([self._expression(name, False)], [name], BATCH)
+        texts = self._select([self._expression(name, False)], [name])
         written = to_numpy(joined([batch.column(0) for batch in texts]))
         for row, (value, text) in enumerate(zip(values, written, strict=True), 1):
             if value is None and text is not None:
@@ -384,10 +384,7 @@ class Source:
                 )
 
     def _select(
-        self,
-        wanted: Sequence[str],
-        names: Sequence[str],
-        size: int,
+        self, wanted: Sequence[str], names: Sequence[str], size: int | None = None
     ) -> Iterator[Any]:
         # The results are numbered, because a repeated expression would be merged into one column.
         listed = ", ".join(f"{what} AS c{i}" for i, what in enumerate(wanted))
@@ -395,7 +392,7 @@ class Source:
         query = f"SELECT {listed} FROM ({self._reader.sql(whole)})"
         with self._explained_errors():
             cursor = self._cursor(whole)
-            reader = self._reader.relation(cursor, query).to_arrow_reader(size)
+            reader = self._reader.relation(cursor, query).to_arrow_reader(size or BATCH)
         while True:
             with self._explained_errors():
                 batch = next(reader, None)

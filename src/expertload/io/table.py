@@ -26,7 +26,6 @@ from expertload.io.formats import text_of
 from expertload.io.values import missing_rows
 from expertload.tally import check_weight
 
-TRAINED = ("train", "training")
 # With fewer distinct values, such a column names devices or sites, and not who is concerned.
 FEWEST_CLUSTERS = 20
 # What a row lacks, and what to do about it.
@@ -253,7 +252,7 @@ def check_one_model(models: AnyArray, column: str, where: str) -> None:
 def check_not_trained(parts: AnyArray, column: str, where: str) -> None:
     """Refuse a file in which some cases, but not all, are those that a model was trained on."""
     names = sorted({str(value) for value in parts.tolist() if value is not None})
-    trained = [name for name in names if name.strip().lower() in TRAINED]
+    trained = [name for name in names if name.strip().lower() in ("train", "training")]
     others = [name for name in names if name not in trained]
     if trained and others:
         raise FileFormatError(

@@ -50,7 +50,6 @@ NOT_ONE = "if a column is not a probability, name those that are (--probabilitie
 ROUNDED_BY, ROUNDED_AT_MOST = 0.005, 0.1
 # Standard errors below chance; a classifier without skill falls there once in a billion times.
 UNLIKELY = 6
-MANY = 30
 SAMPLE = 100_000  # cases to compare, spread over the file
 # How the names of Arrow's numbers end that numpy has too.
 NUMBERS = ("int8", "int16", "int32", "int64", "float", "double")
@@ -380,7 +379,7 @@ def check_logits(columns: Columns, table: Mapping[str, AnyArray], where: str) ->
     check_tokens(columns, values, where)
     if values.min(initial=0) < 0 or values.max(initial=1) > 1:
         return
-    if len(given) == 1 and len(values) < MANY:  # a few log-odds may be in [0, 1]
+    if len(given) == 1 and len(values) < 30:  # a few log-odds may be in [0, 1]
         return
     if len(given) > 1 and sums_missed(columns, values).any():
         return

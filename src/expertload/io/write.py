@@ -19,7 +19,6 @@ from expertload.exceptions import FileFormatError
 
 Write = Callable[[Mapping[str, Any]], None]
 KINDS = (".csv", ".jsonl", ".ndjson", ".parquet")
-NEED_QUOTES = '",\r\n'
 NO_JSON = (None, "nan", "-nan", "inf", "-inf")
 
 
@@ -105,7 +104,7 @@ def _csv_values(values: Any) -> Any:
     """Return values as text, in quotes if they contain a delimiter, a quote or a line end."""
     if str(values.type) not in ("string", "large_string"):
         return values.cast("string")
-    need = compute.match_substring_regex(values, f"[{NEED_QUOTES}]")
+    need = compute.match_substring_regex(values, '[",\r\n]')
     if not compute.any(need).as_py():
         return values
     doubled = compute.replace_substring(values, '"', '""')
