@@ -19,7 +19,7 @@ import numpy as np
 from expertload._check import as_array, as_floats, check_same_length, check_same_order, message
 from expertload._labels import is_missing
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
-from expertload.cases import Cases
+from expertload.cases import Cases, pick
 from expertload.exceptions import LabelError, ParameterError, ShapeError
 
 
@@ -42,7 +42,7 @@ def answers_of(estimator: Any, X: Any) -> Answers:
         got = f"{proba.shape[1]} column(s) for classes of shape {names.shape}"
         raise ShapeError(message("estimator", wanted, got))
     column = proba.argmax(axis=1)
-    return Answers(names[column], np.take_along_axis(proba, column[:, None], axis=1)[:, 0])
+    return Answers(names[column], pick(proba, column))
 
 
 def cases_of(

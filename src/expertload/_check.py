@@ -1,12 +1,12 @@
-"""The form of a message, and the checks that many rooms use.
+"""The form of a message, and the checks that several modules share.
 
 A check takes the name of the argument, so that a message reads::
 
     'target_accuracy' must be in [0, 1]. Got 97 instead. Hint: pass 0.97 for 97 %.
 
-A check that only one room needs is in that room, and words its error with `message`. Nothing is
-guessed: values are never used to distinguish probabilities from logits; logits that look like
-probabilities only cause a warning.
+A check with a single caller is beside it, and words its error with `message`. Nothing is guessed:
+values are never used to distinguish probabilities from logits; logits that look like probabilities
+only cause a warning.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def label_range_error(
 def check_fraction(value: Any, name: str, *, inclusive: bool = True) -> float:
     """Return `value` as a float in [0, 1], or in (0, 1) if the ends are not allowed."""
     number = as_real(value, name)
-    # Of a number next to zero, the complement would be rounded to one.
+    # For a number very close to zero, 1 - number is rounded to one.
     inside = 0 <= number <= 1 if inclusive else 0 < number < 1 and 1 - number < 1
     if not inside:
         wanted = "must be in [0, 1]" if inclusive else "must be in (0, 1)"

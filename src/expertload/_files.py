@@ -112,7 +112,7 @@ def explained_write_errors(out: str | os.PathLike[str]) -> Iterator[None]:
 def one_at_a_time(path: str | os.PathLike[str]) -> Iterator[None]:
     """Let one process after the other read a file and replace it; the others wait.
 
-    Otherwise, of two that begin with the same file, the second would undo what the first has added.
+    Otherwise, if two of them start from the same file, the second would undo what the first added.
     The folder is locked, because the file itself is replaced. The lock ends with the process, and
     leaves no trace. Systems and network drives without such locks are not protected.
     """

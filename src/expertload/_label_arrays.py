@@ -81,7 +81,10 @@ def check_labels(
         _check_categories(y_true)
         matched = match_by_order(values, n_classes, FOR_ARRAYS)
     elif len(columns) == 1:
-        matched = _second(match_lone(values, columns[0], without_prefix(columns[0]), FOR_ARRAYS))
+        matched = match_lone(values, columns[0], without_prefix(columns[0]), FOR_ARRAYS)
+        if matched.lone == 0:
+            other = {label: 1 - i for label, i in matched.place.items()}
+            matched = Matched(matched.classes[::-1], other, 1)
     else:
         matched = match_by_name(values, columns, FOR_ARRAYS)
     place = np.array([matched.place[value] for value in values], dtype=np.int64)
@@ -124,13 +127,6 @@ def _check_categories(y_true: Any) -> None:
             f"The labels passed are categories in the order {listed(order)}, which is not the "
             f"sorted one: the columns may be in either. Hint: {FOR_ARRAYS.remedy}."
         )
-
-
-def _second(matched: Matched) -> Matched:
-    """Exchange the classes if the single column belongs to the first one."""
-    if matched.lone != 0:
-        return matched
-    return Matched(matched.classes[::-1], {label: 1 - i for label, i in matched.place.items()}, 1)
 
 
 def _distinct(y: AnyArray) -> tuple[list[str], IntArray]:
@@ -188,6 +184,10 @@ def in_kind_of(y: AnyArray, classes: Sequence[ClassName]) -> tuple[ClassName, ..
 
 def label_array(values: ArrayLike, name: str) -> AnyArray:
     """Return labels as integers, booleans or strings; whole floats become integers."""
+
+    def refuse(wanted: str, got: str, hint: str | None = None) -> LabelError:
+        return LabelError(message(name, wanted, got, hint))
+
     y = as_array(values, name)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -196,13 +196,6 @@ def label_array(values: ArrayLike, name: str) -> AnyArray:
         raise ShapeError(message(name, "must have 1 dimension", f"shape {y.shape}", hint))
     if y.size == 0:
         raise EmptyInputError(message(name, "must hold at least one case", "none"))
-    return _plain(y, name)
-
-
-def _plain(y: AnyArray, name: str) -> AnyArray:
-    def refuse(wanted: str, got: str, hint: str | None = None) -> LabelError:
-        return LabelError(message(name, wanted, got, hint))
-
     if y.dtype.kind == "O":
         y = _from_objects(y, refuse)
     if y.dtype.kind == "f":

@@ -48,7 +48,6 @@ TRUTHS = {word: truth for pair in TRUTH_PAIRS for truth, word in enumerate(pair)
 NUMBER = re.compile(r"([+-]?)0*(\d+?)(\.0*)?", re.ASCII)
 # A number with more digits is an identifier, and compared as written.
 MOST_DIGITS = 18
-MOST_SHOWN = 8
 
 
 def class_key(name: object) -> str:
@@ -117,7 +116,7 @@ def is_missing(value: Any) -> bool:
         return True
 
 
-def listed(names: Sequence[object], most: int = MOST_SHOWN) -> str:
+def listed(names: Sequence[object], most: int = 8) -> str:
     """Return names separated by commas, only the first few if there are many."""
     texts = [" ".join(str(name).split()) for name in names]
     texts = [text if len(text) <= 40 else f"{text[:37]}..." for text in texts]

@@ -59,9 +59,9 @@ ROW_WISE = (
     *("correct", "confidence", "weight", "clusters", "groups", "target", "proba"),
     *("expert_answers", "inclusion_probability"),
 )
-# Experts who are right in all of this many cases or more are the truth under another name.
+# If this many answers or more are all right, they are not an expert's, but the truth itself.
 TOO_GOOD = 100
-# More names of classes than this are counted, not shown.
+# With more classes than this, the text of `Cases` gives their number instead of their names.
 MOST_SHOWN = 5
 
 

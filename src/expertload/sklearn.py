@@ -254,8 +254,8 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     ) -> Self:
         """Certify a threshold on cases the model was neither fitted nor tuned on.
 
-        Call it once: whoever calibrates again with more cases until something is certified will be
-        lucky at some time.
+        Call it once: calibrating again and again, with more cases, until something is certified
+        succeeds by luck sooner or later.
 
         Parameters
         ----------
@@ -364,9 +364,8 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         options: dict[str, Any] = {
             name: getattr(self, name) for name in ("target_accuracy", "confidence_level", "method")
         }
-        certified: CertifiedPoint | CertifiedGroups = (
-            certify(cases, **options) if groups is None else certify_groups(cases, **options)
-        )
+        make: Any = certify if groups is None else certify_groups
+        certified: CertifiedPoint | CertifiedGroups = make(cases, **options)
         self.operating_point_ = certified.with_origin(self._origin(certified.origin))
         points = [certified] if isinstance(certified, CertifiedPoint) else [*certified.values()]
         accepted = sum(point.n_accepted for point in points)

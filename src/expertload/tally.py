@@ -320,7 +320,9 @@ def run_ends(ascending: FloatArray) -> tuple[FloatArray, AnyArray]:
 # ------------------------------------------------------------------ the area
 
 
-def delegated_mass(remaining: FloatArray, total: float, convention: str) -> FloatArray:
+def delegated_mass(
+    remaining: FloatArray, total: float = 1.0, convention: str = "exact"
+) -> FloatArray:
     """Return Q: the weight in the area of all cases below the point with the share `remaining`.
 
     `total` is the number of cases; only the ``thresholds`` convention depends on it.
@@ -381,10 +383,10 @@ def area_bounds(table: Tally, tied: BoolArray) -> Bounds:
     """Bound the exact area: in each cell, the correct weight is delegated first, or last."""
     share = table.correct / table.total
     start, stop = table.remaining[:-1], table.remaining[1:]
-    mass_start, mass_stop = _mass(start), _mass(stop)
+    mass_start, mass_stop = delegated_mass(start), delegated_mass(stop)
     known = table.grade * (mass_stop - mass_start)
-    low = np.where(tied, known, _mass(np.maximum(start - share, 0)) - mass_start)
-    high = np.where(tied, known, mass_stop - _mass(np.minimum(stop + share, 1)))
+    low = np.where(tied, known, delegated_mass(np.maximum(start - share, 0)) - mass_start)
+    high = np.where(tied, known, mass_stop - delegated_mass(np.minimum(stop + share, 1)))
     return Bounds(float(low.sum()), float(high.sum()))
 
 
@@ -427,10 +429,6 @@ def accuracy_bounds(table: Tally, tied: BoolArray, load: float) -> Bounds:
     high = (right_above + right) / (above + best) if above + best else 0.0
     low = (right_above + right - weight + worst) / (above + worst) if above + worst else 1.0
     return Bounds(low, high)
-
-
-def _mass(remaining: FloatArray) -> FloatArray:
-    return delegated_mass(remaining, 1.0, "exact")
 
 
 # ------------------------------------------------------------------ what is added up

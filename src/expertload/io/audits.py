@@ -47,11 +47,11 @@ ROLES = {
     "decided": "What was decided",
     "label": "What the expert said",
 }
-# The columns of decisions that a sample has under these names, besides the key.
+# What a sample calls columns of decisions, besides the key, and their names in the decisions.
 DECIDED = {"accepted": "accepted", "decided_label": "label", "confidence": "confidence"}
 # The columns that a sample does not copy from other files.
 WRITTEN = ("inclusion_probability", "label", "decided_label", "row", "why")
-# The chance, at most, of an order that is refused as sorted.
+# Sorted rows are refused if the chance of such an order is below this.
 UNLIKELY = 1e-9
 
 
@@ -149,14 +149,13 @@ def read_audits(
     """
     source = open_source(path, options)
     columns = _find(source.header, names or AuditColumns())
-    taken = [name for role in CONVENTIONS if (name := getattr(columns, role)) is not None]
     accepted = source.header.same("accepted")
-    names_of_all = taken if accepted is None else [*dict.fromkeys([*taken, accepted])]
+    taken = dict.fromkeys(filter(None, (*vars(columns).values(), accepted)))
     share = columns.inclusion_probability
-    table = source.read(names_of_all, [] if share is None else [share])
+    table = source.read([*taken], [] if share is None else [share])
     if columns.correct and is_graded(table[columns.correct]):  # the opener reads numbers in text
         table |= source.read([columns.correct], [columns.correct])
-    if not len(table[taken[0]]) and not with_delegated:  # a class may be rare
+    if not len(next(iter(table.values()))) and not with_delegated:  # a class may be rare
         raise FileFormatError(f"{source.where} holds no audits.")
     for name in (columns.decided, columns.label, columns.key):
         if name is not None:
@@ -197,7 +196,7 @@ def check_not_sorted(audits: AuditTable) -> None:
     """Refuse rows that are sorted by their answers, if nothing says when cases were decided.
 
     Rows then count in the order of decisions, and wrong ones in a row would be taken for a fall.
-    That an order is as this one by chance must be next to impossible.
+    They are refused only if such an order is next to impossible by chance.
 
     Examples
     --------
@@ -418,10 +417,10 @@ def draw_audits(
     key : str, optional
         The column that identifies a case; found by name by default.
     cluster : str, optional
-        The column that names whom a case belongs to, such as a customer; ``"none"`` turns off the
-        warning about such columns. One case of each is drawn
-        at random, and audited with the probability `rate`: several would not be independent. A
-        case's probability is then `rate` over the number of decided cases of its cluster.
+        The column of the customer, patient, ... that a case belongs to; ``"none"`` turns off the
+        warning about such columns. One case of each is drawn at random, and audited with the
+        probability `rate`, because several would not be independent. A case's probability is then
+        `rate` over the number of decided cases of its cluster.
     with_delegated : bool, default=False
         Also take the cases left to experts, without a decision, for promises about how many cases
         of a class are missed: all of them, or with `cluster` one case of each, decided or not.

@@ -171,10 +171,8 @@ class Header(NamedTuple):
 
     def find(self, wanted: str | None, usual: Sequence[str] = ()) -> str | None:
         """Return the column that a user named, or the first of the usual names that exists."""
-        if self._is_declined(wanted):
-            return None
         if wanted is not None:
-            return self.named(wanted)
+            return self.named(wanted) if self.is_named(wanted) else None
         return next((column for name in usual if (column := self.same(name)) is not None), None)
 
     def role(self, role: str, wanted: str | None) -> str | None:
@@ -194,12 +192,8 @@ class Header(NamedTuple):
         return next((column for column in self.names if column.lower() == name.lower()), None)
 
     def is_named(self, wanted: str | None) -> bool:
-        """Whether the user named a column."""
-        return wanted is not None and not self._is_declined(wanted)
-
-    def _is_declined(self, wanted: str | None) -> bool:
-        """Whether the user passed "none", and no column has that name."""
-        return wanted == "none" and wanted not in self.names
+        """Whether the user named a column; "none" means no column, unless one has that name."""
+        return wanted is not None and (wanted != "none" or wanted in self.names)
 
     def check_one(self, usual: Sequence[str], column: str, what: str, option: str) -> None:
         """Refuse a column if another one has a usual name of the same role."""

@@ -45,7 +45,7 @@ from expertload.monitoring.load import is_about_clusters
 from expertload.operating_point.point import confidence_of
 
 MOST_COMPARED = 20_000
-# What may help, by how the reason ends why a row cannot be decided.
+# Hints, by the last words of the reason why a row cannot be decided.
 REPAIRS = {
     "not a number": "if the decimal mark is a comma, pass --decimal ','; whole numbers beyond "
     "2**53 are not read, because floats cannot tell them apart",

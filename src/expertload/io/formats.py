@@ -226,7 +226,13 @@ def _csv_reader(files: Sequence[OpenedFile], options: FileOptions) -> Reader:
                 "that are read together must have the same columns, in the same order."
             )
         n_rows += _count_rows(file, delimiter, len(names))
-        tables.append(_csv_table(file, delimiter))
+        tables.append(
+            f"read_csv({literal_paths(file.paths)}, columns = $columns, "
+            f"delim = {text_of(delimiter)}, auto_detect = false, header = true, quote = '\"', "
+            "escape = '\"', comment = '', skip = 0, null_padding = false, ignore_errors = false, "
+            "strict_mode = true, nullstr = '', allow_quoted_nulls = true, "
+            f"hive_partitioning = false, compression = {text_of(file.compression)})"
+        )
     # Columns are numbered, because a name may be any text.
     number = {name: f"c{i}" for i, name in enumerate(header)}
 
@@ -239,16 +245,6 @@ def _csv_reader(files: Sequence[OpenedFile], options: FileOptions) -> Reader:
     parameters = {"columns": dict.fromkeys(number.values(), "VARCHAR")}
     types = dict.fromkeys(header, "VARCHAR")
     return Reader(sql=sql, parameters=parameters, types=types, n_rows=n_rows)
-
-
-def _csv_table(file: OpenedFile, delimiter: str) -> str:
-    return (
-        f"read_csv({literal_paths(file.paths)}, columns = $columns, delim = {text_of(delimiter)}, "
-        "auto_detect = false, header = true, quote = '\"', escape = '\"', comment = '', skip = 0, "
-        "null_padding = false, ignore_errors = false, strict_mode = true, nullstr = '', "
-        f"allow_quoted_nulls = true, hive_partitioning = false, "
-        f"compression = {text_of(file.compression)})"
-    )
 
 
 def _header(file: OpenedFile, options: FileOptions) -> tuple[str, tuple[str, ...]]:

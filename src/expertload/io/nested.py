@@ -96,8 +96,8 @@ class Judgements:
     column ``answers`` or ``votes`` holds repeated answers, ``["A", "A", "B"]``. Each class becomes
     a column, ``logprobs.A`` or ``answers.A``, as do the fields of a struct. As in
     `expertload.scores`, blanks around a token or answer do not count. The classes are those that
-    occur, but a column may be named although its class does not: whoever certified three classes
-    gets cases in which the model named only two.
+    occur. The column of another class can still be asked for: with three certified classes, new
+    cases may be such that the model named only two of them.
 
     Attributes
     ----------

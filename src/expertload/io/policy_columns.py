@@ -128,7 +128,9 @@ def _probabilities(header: Header, known: Origin, names: ColumnNames) -> Picked:
     if names.probabilities or names.logits or names.classes or not saved:
         return _as_named(known, saved, picked, where, by_class=names.classes is not None)
     there = {label: same for label, name in saved.items() if (same := header.same(name))}
-    is_logits = _were_logits(known, saved.values())
+    # In older policies, only the names of columns tell.
+    look_like_logits = all(column.lower().startswith(LOGITS) for column in saved.values())
+    is_logits = look_like_logits if known.read_as is None else known.read_as == "logits"
     # With two classes, one probability is enough, unless there are columns of other classes.
     enough = len(saved) == 2 and set(there.values()) == set(picked.columns) and not is_logits
     if len(there) == len(saved) or (there and enough):
@@ -149,8 +151,14 @@ def _as_named(
     one_of_them = len(picked.columns) == 1 < len(saved) and picked.columns[0] in saved.values()
     if picked.is_logits and one_of_them:
         raise _lacking(saved, picked.columns, True, where)
-    if same and known.read_as is not None:
-        _check_read_as(known.read_as, picked, where)
+    were_logits = known.read_as == "logits"
+    if same and known.read_as is not None and picked.is_logits != were_logits:
+        was, now = ("logits", "probabilities") if were_logits else ("probabilities", "logits")
+        raise FileFormatError(
+            f"The policy was made from the column(s) {listed(picked.columns)} as {was}, but those "
+            f"of {where} would be read as {now}. Hint: name them with --{was}, or leave the option "
+            "out: the policy stores it."
+        )
     if same and not by_class:
         return picked._replace(columns=tuple(saved.values()), classes=tuple(saved))
     return _in_order(known, picked, where)
@@ -198,25 +206,6 @@ def _with_all(
         f"The policy was made from the column(s) {listed(taken.columns)}, but {where} also has "
         f"{listed(columns)}: a class that the policy does not know would go unnoticed. Hint: if "
         f"the policy needs no more columns, name them ({option} {','.join(taken.columns)})."
-    )
-
-
-def _were_logits(known: Origin, columns: Iterable[str]) -> bool:
-    """Whether a policy was made from logits; in older policies, only column names show it."""
-    if known.read_as is not None:
-        return known.read_as == "logits"
-    return all(column.lower().startswith(LOGITS) for column in columns)
-
-
-def _check_read_as(read_as: str, picked: Picked, where: str) -> None:
-    """Refuse logits if the policy was made from probabilities, and the reverse."""
-    if picked.is_logits == (read_as == "logits"):
-        return
-    was, now = ("logits", "probabilities") if read_as == "logits" else ("probabilities", "logits")
-    raise FileFormatError(
-        f"The policy was made from the column(s) {listed(picked.columns)} as {was}, but those of "
-        f"{where} would be read as {now}. Hint: name them with --{was}, or leave the option out: "
-        "the policy stores it."
     )
 
 

@@ -250,7 +250,7 @@ class Source:
                 self.offer(f"{judged.column}.{name}" for name in classes)
 
     def offer(self, names: Iterable[str]) -> None:
-        """Add columns of classes that nobody named, such as `answers.C`, if they are asked for."""
+        """Add the columns of these classes, such as `answers.C`, even if they never occur."""
         for name in names:
             column, _, of = name.strip().partition(".")
             if column in self._judged and of and name.strip() not in self.columns:
@@ -336,8 +336,8 @@ class Source:
 
         Text in numeric columns is converted to numbers; a value that is not a number is missing.
         Values without a numpy type (decimals, times with a zone, lists) are converted to text,
-        except in the columns `typed`, if Parquet has a type for them. That no row was lost is known
-        at the end.
+        except in the columns `typed`, if Parquet has a type for them. Lost rows are noticed at the
+        end.
         """
         self._check_whole(numbers)
         portable = [n for n in typed if not any(kind in self.types[n] for kind in NOT_IN_PARQUET)]
@@ -436,15 +436,15 @@ class Source:
         """Return the length of the first list in a column; None if the column has no list."""
         list_ = quoted(column)
         query = f"SELECT len({list_}) FROM ({self._reader.sql(None)}) WHERE {list_} IS NOT NULL"
-        with self._explained_errors():
-            row = self._connection.execute(f"{query} LIMIT 1").fetchone()
-        return None if row is None else int(row[0])
+        rows = self._rows(f"{query} LIMIT 1")
+        return int(rows[0][0]) if rows else None
 
     def _counted(self) -> int:
-        with self._explained_errors():
-            query = f"SELECT count(*) FROM ({self._reader.sql(None)})"
-            rows = self._connection.execute(query, self._reader.parameters).fetchall()
-        return int(rows[0][0])
+        return int(self._rows(f"SELECT count(*) FROM ({self._reader.sql(None)})")[0][0])
+
+    def _rows(self, query: str) -> Any:
+        with self._explained_errors():  # all rows: an open result would block the next query
+            return self._connection.execute(query, self._reader.parameters).fetchall()
 
     def _check_rows(self, n_rows: int) -> None:
         if self.n_rows is not None and n_rows != self.n_rows:

@@ -26,7 +26,7 @@ from expertload.io.formats import text_of
 from expertload.io.values import missing_rows
 from expertload.tally import check_weight
 
-# With fewer distinct values, such a column names devices or sites, and not who is concerned.
+# With fewer distinct values, such a column names devices or sites rather than people.
 FEWEST_CLUSTERS = 20
 # What a row lacks, and what to do about it.
 NAMELESS = {
@@ -62,7 +62,7 @@ class PredictionsTable:
     identifiers, models : ndarray or None
         The values of these columns.
     likely_clusters : ndarray or None
-        The values of a column that nobody named, but that may tell which cases belong together.
+        The values of a column that the user did not name, but that may hold clusters.
     """
 
     where: str

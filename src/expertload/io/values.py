@@ -40,6 +40,7 @@ from expertload._labels import (
 )
 from expertload._names import MISSING
 from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray
+from expertload.cases import pick
 from expertload.exceptions import FileFormatError, ProbabilityError
 from expertload.io.columns import Columns, shortened
 from expertload.metrics import outlier_auroc_score
@@ -76,7 +77,13 @@ def numbers_from(values: AnyArray, column: str, where: str) -> FloatArray:
                     f"{high if high > EXACT else low}. Hint: {EXACT_HINT}."
                 )
         numbers = values if values.dtype.kind == "f" else values.astype(np.float64)
-        _check_finite(numbers, column, where)
+        bad = np.flatnonzero(~np.isfinite(numbers))
+        if len(bad):
+            raise FileFormatError(
+                f"The column '{column}' of {where} must be finite. Got {numbers[bad[0]]} in row "
+                f"{int(bad[0]) + 1}, and {len(bad)} such value(s) in total. Hint: remove those "
+                "cases, or find out why the model produced them."
+            )
         return numbers
     check_present(values, column, where)
     is_number = values.dtype.kind in "OU"  # numpy would also make numbers of dates
@@ -124,16 +131,6 @@ def names_from(values: AnyArray) -> AnyArray:
     names = np.empty(len(values), dtype=object)
     names[:] = [None if is_missing(v) else str(v) for v in values.tolist()]
     return names
-
-
-def _check_finite(values: FloatArray, column: str, where: str) -> None:
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        raise FileFormatError(
-            f"The column '{column}' of {where} must be finite. Got {values[bad[0]]} in row "
-            f"{int(bad[0]) + 1}, and {len(bad)} such value(s) in total. Hint: remove those "
-            "cases, or find out why the model produced them."
-        )
 
 
 def check_present(values: AnyArray, column: str, where: str) -> None:
@@ -263,8 +260,8 @@ def class_numbers(
 ) -> tuple[IntArray, IntArray]:
     """Return a number for each label and answer, equal if they are the same class in any spelling.
 
-    They may be those of all cases, or only the distinct ones. If there may be `few` cases, all of
-    them may be wrong: a single class on either side may be unknown to the other.
+    They may be those of all cases, or only the distinct ones. With `few` cases, all answers may be
+    wrong, so a single class on either side need not occur on the other.
     """
     truths, guesses = class_keys(labels), class_keys(answers)
     check_names(truths, guesses, where)
@@ -334,7 +331,7 @@ def check_predictions(
     known = [name for name in names if name is not None]
     places, _ = places_by_name(known, [str(name) for name in classes])
     place = np.array([places.get(name, -1) for name in names])[given.codes]
-    stated = np.take_along_axis(y_proba, np.maximum(place, 0)[:, None], axis=1)[:, 0]
+    stated = pick(y_proba, np.maximum(place, 0))
     against = np.flatnonzero((place >= 0) & (stated < y_proba.max(axis=1)))
     if len(against):
         row = int(against[0])
@@ -406,8 +403,8 @@ def check_scale(
 ) -> None:
     """Refuse confidences on a higher scale than a policy's, such as percentages: all would pass.
 
-    Half of the cases must be as far above all that the policy was made from as these are from zero
-    and from each other. `known` are quantiles, the first and last of which are the extremes.
+    Refused is a median above the policy's highest confidence by more than the policy's range, and
+    by more than that highest confidence itself. `known` are quantiles, from lowest to highest.
     """
     if not known:
         return

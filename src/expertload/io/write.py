@@ -18,7 +18,6 @@ from expertload._files import explained_write_errors, private, replaced_whole
 from expertload.exceptions import FileFormatError
 
 Write = Callable[[Mapping[str, Any]], None]
-KINDS = (".csv", ".jsonl", ".ndjson", ".parquet")
 NO_JSON = (None, "nan", "-nan", "inf", "-inf")
 
 
@@ -39,7 +38,7 @@ def open_writer(
         yield _text_writer(out, ".csv")
         return
     kind = Path(out).suffix.lower()
-    if kind not in KINDS:
+    if kind not in (".csv", ".jsonl", ".ndjson", ".parquet"):
         raise FileFormatError(
             f"The ending of {Path(out).name} says no format. Hint: name a .csv, .jsonl or .parquet "
             "file."
@@ -56,11 +55,25 @@ def open_writer(
 @contextmanager
 def stream_writer(stream: IO[bytes], kind: str) -> Iterator[Write]:
     """Write to a stream of bytes in order, so that it need not support seeking."""
-    if kind == ".parquet":
-        with _parquet_writer(stream) as write:
-            yield write
-    else:
+    if kind != ".parquet":
         yield _text_writer(stream, kind)
+        return
+    writer: Any = None
+
+    def write(columns: Mapping[str, Any]) -> None:
+        nonlocal writer
+        table = pa.table(dict(columns))
+        if writer is None:
+            # Dictionary encoding of numbers would cost more than everything else.
+            text = [field.name for field in table.schema if str(field.type) == "string"]
+            writer = pq.ParquetWriter(stream, table.schema, compression="zstd", use_dictionary=text)
+        writer.write_table(table)  # one group of rows
+
+    try:
+        yield write
+    finally:
+        if writer is not None:
+            writer.close()
 
 
 def _text_writer(stream: IO[Any], kind: str) -> Write:
@@ -126,24 +139,3 @@ def _json_values(values: Any) -> list[Any]:
     is_plain = kind in ("bool", "string") or "int" in kind
     listed: list[Any] = (values if is_plain else values.cast("string")).to_pylist()
     return listed
-
-
-@contextmanager
-def _parquet_writer(stream: IO[bytes]) -> Iterator[Write]:
-    """Write columns with their types, one group of rows at a time."""
-    writer: Any = None
-
-    def write(columns: Mapping[str, Any]) -> None:
-        nonlocal writer
-        table = pa.table(dict(columns))
-        if writer is None:
-            # Dictionary encoding of numbers would cost more than everything else.
-            text = [field.name for field in table.schema if str(field.type) == "string"]
-            writer = pq.ParquetWriter(stream, table.schema, compression="zstd", use_dictionary=text)
-        writer.write_table(table)
-
-    try:
-        yield write
-    finally:
-        if writer is not None:
-            writer.close()
