@@ -44,7 +44,7 @@ def insufficient(wanted: str, got: str, hint: str) -> InsufficientDataError:
 
 
 def parameter_error(name: str, wanted: str, got: object, hint: str | None = None) -> ParameterError:
-    """Return an error about an option that another library has rejected."""
+    """Return an error about an argument or option, ready to be raised."""
     return ParameterError(message(name, wanted, got, hint))
 
 
@@ -185,9 +185,8 @@ def random_generator(seed: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
-        raise ParameterError(
-            message("random_state", "must be None, an int or a Generator", f"{seed!r}")
-        ) from error
+        wanted = "must be None, an int or a Generator"
+        raise parameter_error("random_state", wanted, repr(seed)) from error
 
 
 def check_minimum(value: Any, minimum: float, name: str, hint: str) -> float:
@@ -204,9 +203,7 @@ def check_targets(value: Any) -> tuple[float, ...]:
     is_row = np.ndim(value) == 1 if isinstance(value, np.ndarray) else isinstance(value, Sequence)
     several = list(value) if is_row else [value]
     if not several or isinstance(value, str):
-        raise ParameterError(
-            message("target_accuracy", "must be one or more numbers", f"{value!r}")
-        )
+        raise parameter_error("target_accuracy", "must be one or more numbers", repr(value))
     return tuple(check_fraction(target, "target_accuracy") for target in several)
 
 
@@ -291,9 +288,8 @@ def _to_float(array: AnyArray, name: str) -> FloatArray:
         except (TypeError, ValueError):
             kinds = ", ".join(sorted({type(value).__name__ for value in listed}))
             hint = "remove the cases without a value, and pass the others as numbers"
-            raise DataTypeError(
-                message(name, "must hold real numbers", f"values of {kinds}", hint)
-            ) from None
+            got = f"values of {kinds}"
+            raise DataTypeError(message(name, "must hold real numbers", got, hint)) from None
         except OverflowError:
             got = "a whole number that no float can hold"
             raise DataTypeError(message(name, "must hold real numbers", got)) from None

@@ -162,9 +162,8 @@ def check_names(labels: ArrayLike, n_classes: int) -> tuple[ClassName, ...]:
     """Return the user's names for the columns, one per column."""
     names = as_array(labels, "labels")
     if names.ndim != 1 or len(names) != n_classes:
-        raise LabelError(
-            message("labels", f"must name the {n_classes} columns", f"shape {names.shape}")
-        )
+        wanted = f"must name the {n_classes} columns"
+        raise LabelError(message("labels", wanted, f"shape {names.shape}"))
     names = label_array(names, "labels")
     if len(np.unique(names)) != n_classes:
         raise LabelError(message("labels", "must be distinct", "repeated names"))
@@ -258,9 +257,9 @@ def frame_names(y_proba: Any) -> list[Any] | None:
 
 
 def _series_name(values: Any) -> list[Any] | None:
-    """Return the name of a series in a list, if it has one; a column that was numbered, as text.
+    """Return the name of a series in a list, if it has one; of a default name the number.
 
-    In a frame, such numbers are positions. A column taken out of it has no position any more.
+    Default names number the columns of a frame. A column taken out of it has no position any more.
     """
     name = getattr(values, "name", None)
     is_named = isinstance(name, str | int | np.integer) and name != ""
@@ -364,9 +363,9 @@ def check_groups(groups: ArrayLike, *, name: str = "groups") -> AnyArray:
 def number_clusters(clusters: ArrayLike | None, n: int) -> IntArray | None:
     """Return the number of each case's cluster, in the order of their names as text.
 
-    None if there are no clusters. In this order, draws of clusters are the same for the numbers of
-    one file and the text of another. Spellings that look the same are one cluster: a patient with a
-    blank after the name would otherwise count as two independent patients.
+    None if there are no clusters. The order of text makes random draws of clusters the same whether
+    a file holds numbers or text. Spellings that look the same are one cluster: otherwise a patient
+    with a blank after the name would count as two independent patients.
     """
     if clusters is None:
         return None

@@ -431,13 +431,12 @@ class _CountedCases(Cases):
 
 def _check_are_not_the_truth(answers: IntArray, target: IntArray) -> None:
     """Raise if so many answers are all right that they must be the truth itself."""
-    read = answers >= 0
-    if np.count_nonzero(read) >= TOO_GOOD and (answers == target)[read].all():
+    right = (answers == target)[answers >= 0]
+    if len(right) >= TOO_GOOD and right.all():
         wanted = "must be what a person answered alone, not the truth"
         hint = "pass another column; if experts are always right, leave expert_answers out"
-        raise LabelError(
-            message("expert_answers", wanted, f"the truth of all {np.count_nonzero(read)}", hint)
-        )
+        got = f"the truth of all {len(right)}"
+        raise LabelError(message("expert_answers", wanted, got, hint))
 
 
 def check_are_cases(cases: object, name: str = "cases") -> None:

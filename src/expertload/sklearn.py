@@ -318,8 +318,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         check_same_order(X=X, y=y, sample_weight=sample_weight, groups=groups)
         accepted, answers = self.decide(X, groups=groups)
         right = accepted & right_answers(answers, y)
-        weight = check_weight(sample_weight, len(right))
-        return float(np.average(right, weights=weight))
+        return float(np.average(right, weights=check_weight(sample_weight, len(right))))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "operating_point_")

@@ -192,7 +192,7 @@ class Tally(NamedTuple):
         return self.correct / self.weight
 
     def row_of(self, confidence: FloatArray) -> IntArray:
-        """Return the row of each case; cases of weight zero, which may lie above all, the last."""
+        """Return the row of each case; above all rows, where only weight zero can be, the last."""
         return np.minimum(np.searchsorted(self.confidence, confidence), len(self.confidence) - 1)
 
     # ------------------------------------------------------------------ accepted from each row on

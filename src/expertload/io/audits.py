@@ -511,8 +511,7 @@ def draw_audits(
 
 def _check_keys(values: AnyArray, column: str, where: str) -> None:
     """Refuse a key that repeats: the monitor could not tell its cases apart."""
-    keys = [plain_key(value) for value in values.tolist()]
-    key, times = Counter(keys).most_common(1)[0]
+    key, times = Counter(map(plain_key, values.tolist())).most_common(1)[0]
     if times > 1:
         raise FileFormatError(
             f"The column '{column}' of {where} must identify a case, but '{key}' is the key of "

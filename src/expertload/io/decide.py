@@ -387,8 +387,7 @@ def decide_frame(
     >>> decide_frame(policy, new, keep=["id"]).collect().rows()
     [(7, True, 'cat', 0.95, None), (8, False, 'dog', 0.55, None)]
     """
-    opened = open_frame(frame)
-    schema = opened.collect_schema()
+    schema = open_frame(frame).collect_schema()
     header = Header(list(schema), "the frame")
     columns = policy_columns(header, policy, names or ColumnNames())
     is_own = columns.confidence == "confidence"

@@ -180,7 +180,7 @@ def _lacking(
 def _beside(header: Header, taken: Picked, picked: Picked) -> list[tuple[str, str]]:
     """Return other columns of the family that was taken, and the class of each.
 
-    Their classes would go unnoticed: only the sum of all probabilities tells that one is missing.
+    Their classes could go unnoticed, because only a sum of probabilities shows that one is missing.
     """
     if set(taken.columns) <= set(picked.columns):
         family = list(zip(picked.columns, picked.classes, strict=True))
