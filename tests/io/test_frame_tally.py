@@ -122,6 +122,10 @@ def test_bounds_are_reached():
     low, high = best.rounded(2).aucoc_bounds()
     assert (low, high) == pytest.approx((worst.aucoc(), best.aucoc()), abs=1e-12)
     assert best.rounded(2).load_bounds(1.0) == pytest.approx((best.load_at_accuracy(1.0), 1.0))
+    four_of_five = exact_table(np.linspace(0.51, 0.55, 5), [0, 1, 1, 1, 1], np.ones(5))
+    four_of_five = replace(four_of_five, is_counted=True)
+    low, _ = four_of_five.rounded(2).load_bounds(0.85)  # whole cases: not 4 / 0.85 of them
+    assert low == pytest.approx(four_of_five.load_at_accuracy(0.85)) == pytest.approx(0.2)
     low, high = best.rounded(2).accuracy_bounds(0.5)
     assert (low, high) == pytest.approx((worst.accuracy_at_load(0.5), best.accuracy_at_load(0.5)))
 

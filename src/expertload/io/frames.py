@@ -439,7 +439,7 @@ class FrameTally:
     def load_bounds(self, target_accuracy: float) -> Bounds:
         """Return bounds for the load at a target, for the exact confidences."""
         target = check_fraction(target_accuracy, "target_accuracy")
-        return load_bounds(self.tally, self._tied, target)
+        return load_bounds(self.tally, self._tied, target, is_counted=self.is_counted)
 
     def accuracy_bounds(self, expert_load: float) -> Bounds:
         """Return bounds for the accuracy at a load, for the exact confidences."""
