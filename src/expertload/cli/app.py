@@ -50,8 +50,8 @@ class _NamesOptions(TyperCommand):
                 option.name: option.opts[0] for option in self.params if option.opts[0][0] == "-"
             }
 
-            def spelled(found: re.Match[str]) -> str:
-                return options.get(OTHER_NAMES.get(found[1], found[1]), found[0])
+            def spelled(argument: re.Match[str]) -> str:
+                return options.get(OTHER_NAMES.get(argument[1], argument[1]), argument[0])
 
             error.args = (re.sub(r"^'(\w+)'(?= (?:must|needs) )", spelled, str(error)),)
             raise

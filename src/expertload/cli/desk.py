@@ -13,6 +13,7 @@ from expertload._names import Purpose, Which
 from expertload.cli.files import check_output
 from expertload.cli.options import OptionGroup, check_policy, takes
 from expertload.cli.screen import console, one_line
+from expertload.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from expertload.desk import Desk
@@ -40,7 +41,6 @@ def _place(
     for module in ("sqlalchemy", "alembic", "fastapi"):
         require_extra(module, "desk", "expertload desk")
     from expertload.desk.store import is_postgres
-    from expertload.exceptions import ParameterError
 
     if (data is None) == (database is None):
         raise ParameterError(
@@ -214,7 +214,7 @@ def rules(changes: Annotated[list[str] | None, typer.Argument()] = None, *, plac
     given: dict[str, str | list[str]] = {}
     for change in changes or ():
         name, _, value = (part.strip() for part in change.partition("="))
-        many = [each.strip() for each in value.split(",")] if value else []
+        many = [part.strip() for part in value.split(",")] if value else []
         given[name] = many if name in ("classes", "webhook_hosts") else value
     with open_desk(place, may_make=bool(changes)) as desk:
         from expertload.desk.watch.state import edit_rules

@@ -19,6 +19,7 @@ from expertload._names import ColumnNames, FileOptions, Identity
 from expertload.cli.desk import HERE, open_desk
 from expertload.cli.options import COLUMNS, IDENTITY, OPENING, takes
 from expertload.cli.screen import complain, console, one_line, rows_done
+from expertload.exceptions import DataNotFoundError, FileFormatError
 
 if TYPE_CHECKING:
     from expertload.desk import Desk
@@ -132,7 +133,6 @@ def _cases(
     """Yield each row of a file as a case."""
     from scipy.special import softmax
 
-    from expertload.exceptions import FileFormatError
     from expertload.io.columns import IDENTIFIERS, find_probabilities
     from expertload.io.source import open_source
 
@@ -180,7 +180,6 @@ def _content(file: Path, kind: str, body: str) -> str:
     """Return a text as it is, and an image's bytes in base64."""
     if kind == "text":
         return body
-    from expertload.exceptions import DataNotFoundError
 
     path = file.parent / body
     try:
@@ -255,15 +254,15 @@ def _play_a_day(desk: Desk, digits: Digits, colleagues: list[int]) -> Digits:
     screen = console()
     screen.print("Playing a day of work, about half a minute ...")
     loads: list[float] = []
-    for each in play(desk, digits, colleagues):
-        digits = each.digits
-        loads.append(each.load)
-        if len(loads) == 4 or each.news:
+    for played in play(desk, digits, colleagues):
+        digits = played.digits
+        loads.append(played.load)
+        if len(loads) == 4 or played.news:
             mean = sum(loads) / len(loads)
             screen.print(f"load {mean:4.0%}  {'#' * round(40 * mean)}")
             loads.clear()
-        if each.news:
-            screen.say(f"  {each.news}")
+        if played.news:
+            screen.say(f"  {played.news}")
     return digits
 
 

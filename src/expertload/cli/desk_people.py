@@ -12,6 +12,7 @@ from expertload._names import Role
 from expertload.cli.desk import DESK, EXISTING, HERE, OPEN, SERVED_AT, Place, open_desk
 from expertload.cli.options import takes
 from expertload.cli.screen import console, one_line
+from expertload.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from expertload.desk import Desk
@@ -167,7 +168,6 @@ def list_users(*, desk: Desk) -> None:
 
 def _user(desk: Desk, name: str) -> int:
     from expertload.desk.people import accounts
-    from expertload.exceptions import ParameterError
 
     row = desk.read(accounts.find_user, name)
     if row is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from expertload import __version__
+from expertload._files import explained_write_errors
 from expertload._format import percent
 from expertload._names import METHODS, ColumnNames, FileOptions, Identity
 from expertload.cli.files import check_models, check_outputs, print_warnings, read_models, say_where
@@ -25,6 +26,7 @@ from expertload.cli.options import (
     takes,
 )
 from expertload.cli.screen import console, one_line, table_of, true_text
+from expertload.exceptions import InsufficientDataError, ShapeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -133,11 +135,15 @@ def evaluate(
     )
     from expertload.evaluation import compare_with_first
 
-    compared, others = compare_with_first({name: found for name, (_, found) in models.items()})
+    evaluations = {called: evaluation for called, (_, evaluation) in models.items()}
+    compared, others = compare_with_first(evaluations)
     comparisons = compared, {**others, **apart}
     try:  # files first: a reader such as `head` may close the output early
         if out is not None:
-            _write_report(models, out, true_text(title))
+            from expertload.report import build_report
+
+            with explained_write_errors(out):
+                build_report(evaluations, path=out, title=true_text(title))
         if save_policy is not None:
             is_named = name is not None or identity.model not in (None, "none")
             _save_policy(models, save_policy, is_named=is_named)
@@ -153,13 +159,13 @@ def _with_readers(
     from expertload.io import read_readings
 
     read = read_readings(readings)
-    found = {}
+    answered = {}
     for name, table in tables.items():
         if table.identifiers is None or table.cases.expert_answers is not None:
             raise typer.BadParameter("--readings needs an --id column, and excludes --expert.")
         answers = read.draw(table.identifiers)
-        found[name] = replace(table, cases=table.cases.with_experts(answers))
-    return found
+        answered[name] = replace(table, cases=table.cases.with_experts(answers))
+    return answered
 
 
 def _evaluate(
@@ -168,8 +174,8 @@ def _evaluate(
     """Evaluate each model, by the chosen score if there is one, and print warnings."""
     models = {}
     for called, table in tables.items():
-        found = table.evaluate(score=choice and choice.score, **promise)
-        models[called] = table, found if choice is None else choice.explain(found)
+        evaluation = table.evaluate(score=choice and choice.score, **promise)
+        models[called] = table, evaluation if choice is None else choice.explain(evaluation)
     print_warnings(tables.values())
     return models
 
@@ -187,8 +193,8 @@ def _show(
     screen = console()
     if choice is not None:
         print_choice(screen, choice)
-    for called, (table, found) in models.items():
-        print_evaluation(screen, called, table, found)
+    for called, (table, evaluation) in models.items():
+        print_evaluation(screen, called, table, evaluation)
     print_comparisons(screen, models, comparisons, _matched_by(models))
 
 
@@ -196,7 +202,6 @@ def _matched(
     read: Mapping[str, PredictionsTable],
 ) -> tuple[dict[str, PredictionsTable], dict[str, str]]:
     """Put the cases of all models into the order of the first; or say why that is impossible."""
-    from expertload.exceptions import ShapeError
     from expertload.io import match_cases
 
     first = next(iter(read))
@@ -211,26 +216,15 @@ def _matched(
 
 def _matched_by(models: Models) -> str | None:
     """Return the column by which cases were matched; None if there is none."""
-    columns = {found.identified_by for _, found in models.values()}
+    columns = {evaluation.identified_by for _, evaluation in models.values()}
     return columns.pop() if len(columns) == 1 else None
-
-
-def _write_report(models: Models, out: Path, title: str) -> None:
-    from expertload._files import explained_write_errors
-    from expertload.report import build_report
-
-    with explained_write_errors(out):
-        build_report({name: found for name, (_, found) in models.items()}, path=out, title=title)
 
 
 def _save_policy(models: Models, path: Path, *, is_named: bool) -> None:
     """Save the policy; it decides for one model only if somebody has named that model."""
-    from expertload._files import explained_write_errors
-    from expertload.exceptions import InsufficientDataError
-
-    called, (_, found) = next(iter(models.items()))
-    policy = found.policy
-    certified = getattr(policy, "certified", found.is_certified)
+    called, (_, evaluation) = next(iter(models.items()))
+    policy = evaluation.policy
+    certified = getattr(policy, "certified", evaluation.is_certified)
     if policy is None or not certified:
         raise InsufficientDataError("No policy was saved, because nothing is certified.")
     with explained_write_errors(path):
@@ -246,18 +240,18 @@ def _to_dict(models: Models, comparisons: Comparisons) -> dict[str, Any]:
                 "name": called,
                 "file": table.where,
                 "columns": {k: v for k, v in asdict(table.columns).items() if k != "is_half"},
-                **found.to_dict(),
+                **evaluation.to_dict(),
             }
-            for called, (table, found) in models.items()
+            for called, (table, evaluation) in models.items()
         ],
         "cases_matched_by": _matched_by(models) if compared else None,
         "comparisons": [
             {
                 "models": f"{other} minus {first}",
-                **asdict(found.aucoc),
-                "load": found.load and asdict(found.load),
+                **asdict(difference.aucoc),
+                "load": difference.load and asdict(difference.load),
             }
-            for other, found in compared.items()
+            for other, difference in compared.items()
         ],
         **({"not_compared": apart} if apart else {}),
     }
@@ -323,7 +317,7 @@ def cascade(
     tables = match_cases(read)
     print_warnings(tables.values())
     first, then = (table.cases for table in tables.values())
-    found = certify_cascade(
+    certified = certify_cascade(
         first,
         then,
         handover=handover or [target_accuracy],
@@ -331,44 +325,43 @@ def cascade(
         confidence_level=confidence_level,
         costs=numbers_in(costs, "prices", "1,20,300"),
     )
-    stages = _stages(found, [*tables])
+    stages = _stages(certified, [*tables])
     if not as_json:
-        _show_cascade(found, stages)
+        _show_cascade(certified, stages)
     else:
-        _print_cascade(found, stages, [table.where for table in tables.values()])
+        _print_cascade(certified, stages, [table.where for table in tables.values()])
     if save_policies is not None:
-        _save_cascade(found, save_policies)
+        _save_cascade(certified, save_policies)
 
 
-def _print_cascade(found: CertifiedCascade, stages: list[dict[str, Any]], files: list[str]) -> None:
+def _print_cascade(
+    certified: CertifiedCascade, stages: list[dict[str, Any]], files: list[str]
+) -> None:
     shown = ("confidence_level", "is_certified", "guarantee", "expert_load", "mean_cost")
     content = {
         "expertload": __version__,
         "files": files,
-        "n_cases": int(found.point.n_cases),
-        "target_accuracy": found.point.target_accuracy,
-        **{what: getattr(found, what) for what in shown},
+        "n_cases": int(certified.point.n_cases),
+        "target_accuracy": certified.point.target_accuracy,
+        **{what: getattr(certified, what) for what in shown},
         "stages": stages,
     }
     typer.echo(json.dumps(content, indent=2, allow_nan=False))
 
 
-def _save_cascade(found: CertifiedCascade, folder: Path) -> None:
-    from expertload._files import explained_write_errors
-    from expertload.exceptions import InsufficientDataError
-
-    if not found.is_certified:
+def _save_cascade(certified: CertifiedCascade, folder: Path) -> None:
+    if not certified.is_certified:
         raise InsufficientDataError("No policies were saved, because nothing is certified.")
     with explained_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        found.small.save(folder / "small.json")
-        found.large.save(folder / "large.json")
+        certified.small.save(folder / "small.json")
+        certified.large.save(folder / "large.json")
 
 
-def _stages(found: CertifiedCascade, names: list[str]) -> list[dict[str, Any]]:
+def _stages(certified: CertifiedCascade, names: list[str]) -> list[dict[str, Any]]:
     """Return what each stage is asked and decides, as shares of all cases, and what that costs."""
-    total, load = found.point.n_cases, found.expert_load
-    points, asked = (found.small, found.large, None), (1.0, found.large_share, load)
+    total, load = certified.point.n_cases, certified.expert_load
+    points, asked = (certified.small, certified.large, None), (1.0, certified.large_share, load)
     return [
         {
             "name": name,
@@ -379,12 +372,12 @@ def _stages(found: CertifiedCascade, names: list[str]) -> list[dict[str, Any]]:
             "cost": price * share,
         }
         for name, point, share, price in zip(
-            [*names, "experts"], points, asked, found.costs, strict=True
+            [*names, "experts"], points, asked, certified.costs, strict=True
         )
     ]
 
 
-def _show_cascade(found: CertifiedCascade, stages: list[dict[str, Any]]) -> None:
+def _show_cascade(certified: CertifiedCascade, stages: list[dict[str, Any]]) -> None:
     from expertload.operating_point.point import digits
 
     def row(stage: dict[str, Any]) -> list[str]:
@@ -399,13 +392,13 @@ def _show_cascade(found: CertifiedCascade, stages: list[dict[str, Any]]) -> None
         ]
 
     headings = ["stage", "threshold", "asked", "decides", "right of these", "cost of a case"]
-    load, screen = found.expert_load, console()
+    load, screen = certified.expert_load, console()
     screen.print(table_of(headings, map(row, stages)))
     screen.print()
     screen.say(
-        f"The models decide {percent(1 - load)} of {found.point.n_cases:.0f} cases and leave "
-        f"{percent(load)} to experts. A case costs {found.mean_cost:.4g} on average, and "
-        f"{found.costs[2]:.4g} if experts decide all."
+        f"The models decide {percent(1 - load)} of {certified.point.n_cases:.0f} cases and leave "
+        f"{percent(load)} to experts. A case costs {certified.mean_cost:.4g} on average, and "
+        f"{certified.costs[2]:.4g} if experts decide all."
     )
-    style = "green" if found.is_certified else "yellow"
-    screen.say(found.guarantee, style)
+    style = "green" if certified.is_certified else "yellow"
+    screen.say(certified.guarantee, style)

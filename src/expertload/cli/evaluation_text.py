@@ -27,36 +27,38 @@ if TYPE_CHECKING:
 N_GROUPS = 5
 
 
-def print_evaluation(screen: Screen, name: str, table: PredictionsTable, found: Evaluation) -> None:
+def print_evaluation(
+    screen: Screen, name: str, table: PredictionsTable, evaluation: Evaluation
+) -> None:
     """Print the numbers, the operating point as a sentence, and the worst groups."""
     screen.print(Text(one_line(name), style="bold"), Text(f"{table.n_cases} cases", style="dim"))
     screen.say(one_line(f"{table.where}: {table.used}"), "dim")
     screen.print()
-    screen.print(_grid(found.rows))
+    screen.print(_grid(evaluation.rows))
     screen.print()
-    certified = getattr(found.policy, "certified", found.is_certified)
-    lead, conditions = found.lead
+    certified = getattr(evaluation.policy, "certified", evaluation.is_certified)
+    lead, conditions = evaluation.lead
     screen.print(one_line(lead), style="green" if certified else "yellow")
     screen.print(one_line(conditions), style="dim")
-    if found.thresholds is not None:
+    if evaluation.thresholds is not None:
         screen.print()
-        screen.print(_points(*found.thresholds))
-    if found.team is not None:
+        screen.print(_points(*evaluation.thresholds))
+    if evaluation.team is not None:
         screen.print()
-        screen.print(_grid(found.team_rows))
-        screen.print(str(found.team), style="dim")
-    if found.groups:
+        screen.print(_grid(evaluation.team_rows))
+        screen.print(str(evaluation.team), style="dim")
+    if evaluation.groups:
         screen.print()
-        if found.thresholds is not None:
-            one = f"one threshold for all cases ({digits(found.operating_point.threshold)})"
+        if evaluation.thresholds is not None:
+            one = f"one threshold for all cases ({digits(evaluation.operating_point.threshold)})"
             screen.print(f"For comparison: {one}, with no promise to a group.", style="dim")
-        screen.print(_groups(found))
-    if found.target_certification is not None:
-        certified = found.target_certification.items()
+        screen.print(_groups(evaluation))
+    if evaluation.target_certification is not None:
+        certified = evaluation.target_certification.items()
         targets = {promised(target): point for target, point in certified}
         screen.print()
         screen.print(_points("target", targets))
-        level = promised(found.target_certification.confidence_level)
+        level = promised(evaluation.target_certification.confidence_level)
         screen.print(f"All of these hold together, with {level} confidence.", style="dim")
     screen.print()
 
@@ -67,11 +69,11 @@ def print_comparisons(
     """Print each model minus the first, how cases were matched, and what was not compared."""
     first, (compared, apart) = next(iter(models)), comparisons
     target = promised(models[first][1].target_accuracy)
-    for other, found in compared.items():
+    for other, difference in compared.items():
         pair = one_line(f"{other} minus {first}")
-        screen.say(f"AUCOC, {pair}: {found.aucoc}")
-        if found.load is not None:
-            screen.say(f"Load at {target}, {pair}: {_points_of(found.load)}")
+        screen.say(f"AUCOC, {pair}: {difference.aucoc}")
+        if difference.load is not None:
+            screen.say(f"Load at {target}, {pair}: {_points_of(difference.load)}")
     if compared:
         how = (
             "assumed to be the same cases, in the same order; --id COLUMN matches them"
@@ -116,7 +118,7 @@ def _points(what: str, points: Mapping[Any, OperatingPoint]) -> Table:
     return table_of(headings, [row(*point) for point in points.items()])
 
 
-def _groups(found: Evaluation) -> Table:
+def _groups(evaluation: Evaluation) -> Table:
     """Return a table of the worst groups."""
 
     def row(group: GroupEvaluation) -> tuple[Text | str, ...]:
@@ -126,7 +128,10 @@ def _groups(found: Evaluation) -> Table:
         few = Text("few cases" if group.is_small else "", style="yellow")
         return one_line(group.name), str(group.n_cases), right, *shares(load), few
 
-    rows, left_out = [row(group) for group in found.groups[:N_GROUPS]], len(found.groups) - N_GROUPS
+    rows, left_out = (
+        [row(group) for group in evaluation.groups[:N_GROUPS]],
+        len(evaluation.groups) - N_GROUPS,
+    )
     if left_out > 0:
         rows.append((Text(f"and {left_out} more", style="dim"),))
     first = "worst groups" if left_out > 0 else "groups"
@@ -143,35 +148,35 @@ SHARE = 0.3  # of the cases, to choose on
 class SplitChoice(NamedTuple):
     """The score chosen on some cases, and the remaining cases."""
 
-    found: ConfidenceChoice
+    choice: ConfidenceChoice
     rest: PredictionsTable
     seed: int
 
     @property
     def score(self) -> ConfidenceScore | None:
         """The score that ranks the remaining cases; None for the maximum probability."""
-        return None if self.found.score.name == "max_probability" else self.found.score
+        return None if self.choice.score.name == "max_probability" else self.choice.score
 
     def explain(self, evaluation: Evaluation) -> Evaluation:
         """Add to the guarantee which score ranks cases, and on which cases it was chosen."""
         why = (
-            f"Cases are ranked by '{self.found.score.name}', which was chosen on "
-            f"{self.found.n_cases} other cases of the same file (seed {self.seed})."
+            f"Cases are ranked by '{self.choice.score.name}', which was chosen on "
+            f"{self.choice.n_cases} other cases of the same file (seed {self.seed})."
         )
         return replace(evaluation, conditions=f"{evaluation.conditions} {why}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as plain numbers."""
-        saved = self.found.load_saved
+        saved = self.choice.load_saved
         return {
-            "score": self.found.score.to_dict(),
-            "n_choosing": self.found.n_cases,
+            "score": self.choice.score.to_dict(),
+            "n_choosing": self.choice.n_cases,
             "n_certifying": self.rest.n_cases,
             "share": SHARE,
             "seed": self.seed,
-            "loads": dict(self.found.loads),
+            "loads": dict(self.choice.loads),
             "load_saved": {"estimate": saved.estimate, "low": saved.low, "high": saved.high},
-            "chosen_without_each_fold": list(self.found.chosen_without),
+            "chosen_without_each_fold": list(self.choice.chosen_without),
         }
 
 
@@ -185,13 +190,13 @@ def choose_on_a_part(
     choosing, certifying = split_cases(
         table.n_cases, share=SHARE, clusters=table.cases.clusters, random_state=seed
     )
-    found = choose_confidence(
+    choice = choose_confidence(
         table.take(choosing).cases,
         target_accuracy=target,
         confidence_level=level,
         random_state=seed,
     )
-    return SplitChoice(found, table.take(certifying), seed)
+    return SplitChoice(choice, table.take(certifying), seed)
 
 
 def _only(tables: Mapping[str, PredictionsTable]) -> PredictionsTable:
@@ -208,18 +213,18 @@ def _only(tables: Mapping[str, PredictionsTable]) -> PredictionsTable:
     return table
 
 
-def print_choice(screen: Screen, choice: SplitChoice) -> None:
+def print_choice(screen: Screen, split: SplitChoice) -> None:
     """Print the loads of all scores, the load saved, and which cases remain."""
-    found = choice.found
-    styles = {name: "bold" if name == found.score.name else "" for name in found.loads}
+    choice = split.choice
+    styles = {name: "bold" if name == choice.score.name else "" for name in choice.loads}
     rows = [
         [Text(cell, style=styles[name]) for cell in (name, *shares(load))]
-        for name, load in found.loads.items()
+        for name, load in choice.loads.items()
     ]
-    target = promised(found.target_accuracy)
+    target = promised(choice.target_accuracy)
     screen.print(table_of(["confidence", f"automated at {target}", f"load at {target}"], rows))
     screen.print()
-    screen.print(str(found))
-    others = f"the other {choice.rest.n_cases} cases, which were not used for the choice"
+    screen.print(str(choice))
+    others = f"the other {split.rest.n_cases} cases, which were not used for the choice"
     screen.print(f"The results below use {others}.", style="dim")
     screen.print()

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from expertload._files import check_replaceable, explained_write_errors, write_atomically
 from expertload._names import ColumnNames, FileOptions, Identity
 from expertload.cli.screen import Screen, complain, rows_done, true_text
+from expertload.exceptions import FileWriteError
 
 if TYPE_CHECKING:
     from expertload.io import PredictionsTable
@@ -63,10 +65,10 @@ def read_models(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "all.csv"
     ...     _ = file.write_text("label,a_1,b_1\n0,0.2,0.3\n1,0.9,0.6\n")
-    ...     found = read_models(
+    ...     tables = read_models(
     ...         [file], None, ColumnNames(), ["a_1", "b_1"], Identity(), FileOptions()
     ...     )
-    >>> {name: table.columns.probabilities for name, table in found.items()}
+    >>> {name: table.columns.probabilities for name, table in tables.items()}
     {'a_1': ('a_1',), 'b_1': ('b_1',)}
     """
     from expertload.io import read_predictions
@@ -124,12 +126,12 @@ def name_files(files: Sequence[Path]) -> list[str]:
     return [f"{path} ({i})" for i, path in enumerate(paths, start=1)]
 
 
-def _named(called: Sequence[str] | None, found: Sequence[str]) -> list[str]:
-    """Return the names given for the models that were found, or else their own names."""
-    names = [true_text(name) for name in called or found]
-    if len(names) != len(found):
+def _named(called: Sequence[str] | None, own: Sequence[str]) -> list[str]:
+    """Return the names given for the models, or else the models' own names."""
+    names = [true_text(name) for name in called or own]
+    if len(names) != len(own):
         raise typer.BadParameter(
-            f"--name must be given once for each model, {len(found)} in all. Got {len(names)}."
+            f"--name must be given once for each model, {len(own)} in all. Got {len(names)}."
         )
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
@@ -162,9 +164,6 @@ def check_output(target: Path, *, others: Iterable[Path] = ()) -> None:
     >>> from expertload.cli.files import check_output
     >>> check_output(Path("report.html"), others=[Path("predictions.csv")])
     """
-    from expertload._files import check_replaceable
-    from expertload.exceptions import FileWriteError
-
     for other in others:
         if _is_same(target, other):
             raise FileWriteError(
@@ -233,8 +232,6 @@ def check_picture(out: Path, *, others: Iterable[Path] = ()) -> None:
     >>> from expertload.cli.files import check_picture
     >>> check_picture(Path("coc.png"))
     """
-    from expertload.exceptions import FileWriteError
-
     if out.suffix.lower() not in SUFFIXES:
         raise FileWriteError(
             f"The plot must be written as {', '.join(SUFFIXES)}. Got --out {out}. Hint: name a "
@@ -268,7 +265,6 @@ def save_picture(draw: Callable[[], Any], out: Path) -> None:
     '<?xml'
     """
     from expertload._check import require_extra
-    from expertload._files import explained_write_errors, write_atomically
 
     matplotlib = require_extra("matplotlib", "plot", "A plot")
     matplotlib.use("Agg")  # draws without a display

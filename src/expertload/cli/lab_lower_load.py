@@ -80,7 +80,7 @@ def lower_load(
     given = [] if image_size is None else [f"data.image_size={image_size}"]
     given += [] if augment else ["data.augment=false"]
     screen = console()
-    found = climb_it(
+    outcome = climb_it(
         data,
         out=out,
         network=network,
@@ -97,10 +97,10 @@ def lower_load(
         accelerator=training["on"]["accelerator"],
         console=screen,
     )
-    print_outcome(screen, found)
+    print_outcome(screen, outcome)
 
 
-def print_outcome(screen: Screen, found: LowerLoad) -> None:
+def print_outcome(screen: Screen, outcome: LowerLoad) -> None:
     """Print the table, the promise, and the paths of all output."""
     from expertload.lab.ladder.outcome import HALVES
     from expertload.lab.runs.folder import RunFolder
@@ -109,7 +109,7 @@ def print_outcome(screen: Screen, found: LowerLoad) -> None:
         screen.say(line)
 
     screen.print()
-    screen.print(_table(found, wide=screen.width >= WIDE))
+    screen.print(_table(outcome, wide=screen.width >= WIDE))
     say(
         "\nIn percent. Changes are relative to the step before, with 95 % intervals over test "
         "images. Steps before the mean of the networks are means over single networks. Certified: "
@@ -117,38 +117,38 @@ def print_outcome(screen: Screen, found: LowerLoad) -> None:
         "the other half."
     )
     say(f"\n{HALVES}")
-    say(found.promise)
-    if found.policy is not None:
+    say(outcome.promise)
+    if outcome.policy is not None:
         say(
-            f"On the other half it delegates {found.certified.load:.1%} and is right in "
-            f"{found.certified.accuracy:.1%} of the rest."
+            f"On the other half it delegates {outcome.certified.load:.1%} and is right in "
+            f"{outcome.certified.accuracy:.1%} of the rest."
         )
     say("")
     for what, path in {
-        "model": found.model,
-        "policy": found.policy,
-        "report": found.report,
-        "curves": found.picture,
-        "table": found.table,
+        "model": outcome.model,
+        "policy": outcome.policy,
+        "report": outcome.report,
+        "curves": outcome.picture,
+        "table": outcome.table,
     }.items():
         say(f"{what:<7} {path if path is not None else 'none: nothing could be certified'}")
     say("\nNext, for new images:")
-    network = RunFolder(found.model).config().model.name
+    network = RunFolder(outcome.model).config().model.name
     allowed = f" --allow-import {network}" if ":" in network else ""
-    folder = shlex.quote(str(found.report.parent))
+    folder = shlex.quote(str(outcome.report.parent))
     say(f"  expertload lab predict {folder} --data folder:NEW --out new.csv{allowed}")
-    if found.policy is not None:
-        say(f"  expertload decide {shlex.quote(str(found.policy))} new.csv --keep image")
+    if outcome.policy is not None:
+        say(f"  expertload decide {shlex.quote(str(outcome.policy))} new.csv --keep image")
 
 
-def _table(found: LowerLoad, *, wide: bool) -> Table:
+def _table(outcome: LowerLoad, *, wide: bool) -> Table:
     """Return a table with a row per step; a narrow screen shows only the main numbers."""
-    first = _load_at(found.target_accuracies[0])
+    first = _load_at(outcome.target_accuracies[0])
     brief = ("AUCOC", "accuracy", first, f"{first}, change")
-    cells = [_cells(row, first) for row in found.rows]
+    cells = [_cells(row, first) for row in outcome.rows]
     headings = [heading for heading in cells[0] if wide or heading in brief]
     rows = []
-    for row, own in zip(found.rows, cells, strict=True):
+    for row, own in zip(outcome.rows, cells, strict=True):
         style = "" if row.is_taken else "dim"
         shown = (_title(row), *(own[heading] for heading in headings))
         rows.append([Text(cell, style=style) for cell in shown])

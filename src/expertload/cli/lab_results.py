@@ -105,7 +105,7 @@ def _numbers(evaluation: RunEvaluation) -> Table:
     if evaluation.ensemble is not None:
         everything["ensemble"] = evaluation.ensemble
     title = f"{evaluation.data}, test split, in % except NLL (calibrator: {evaluation.calibrator})"
-    headings = ["", *(each for name in everything for each in (name, "calibrated"))]
+    headings = ["", *(heading for name in everything for heading in (name, "calibrated"))]
     first = next(iter(everything.values()))["test"]
     columns = [*product(everything.values(), ("test", "test_calibrated"))]
     rows = [

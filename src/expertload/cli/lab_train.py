@@ -68,8 +68,8 @@ def list_data(*, access: dict[str, Any]) -> None:
     """List the data sets, and which of them are on this machine."""
     from expertload.lab.data import describe_datasets
 
-    found = describe_datasets(data_dir=access["data_dir"])
-    rows = [(data.usage, "yes" if data.present else "no", data.summary) for data in found]
+    datasets = describe_datasets(data_dir=access["data_dir"])
+    rows = [(data.usage, "yes" if data.present else "no", data.summary) for data in datasets]
     out = console()
     out.print(table_of(["name", "here", "what it is"], rows, left=True))
     out.print("\nTo get one: expertload lab data fetch NAME", style="dim")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from expertload import __version__
+from expertload._files import explained_write_errors, one_at_a_time
 from expertload._names import AuditColumns, FileOptions
 from expertload.cli.files import check_output, check_picture, save_picture
 from expertload.cli.options import (
@@ -27,6 +28,7 @@ from expertload.cli.options import (
     takes,
 )
 from expertload.cli.screen import complain, console
+from expertload.exceptions import ExpertLoadError, FileFormatError, ParameterError
 
 if TYPE_CHECKING:
     from expertload.io import AuditTable
@@ -120,7 +122,6 @@ def monitor(
     if state is not None:
         check_output(state, others=[policy, file])
 
-    from expertload._files import explained_write_errors, one_at_a_time
     from expertload.io import check_not_sorted, read_audits
     from expertload.monitoring import AccuracyMonitor
     from expertload.operating_point import CertifiedGroups
@@ -176,7 +177,6 @@ def monitor(
 
 def _watches(promised: Any, promise: str | None) -> list[Watch]:
     """Return what to watch: the policy's accuracy, or the promises about classes."""
-    from expertload.exceptions import ParameterError
     from expertload.operating_point import CertifiedClasses, CertifiedGroupClasses
 
     is_by_group = isinstance(promised, CertifiedGroupClasses)
@@ -190,11 +190,11 @@ def _watches(promised: Any, promise: str | None) -> list[Watch]:
     ]
     if not known and promise is None:
         return [(None, promised, None, None)]
-    found = [watch for watch in known if promise in (None, watch[0])]
-    if not found:
+    watches: list[Watch] = [watch for watch in known if promise in (None, watch[0])]
+    if not watches:
         listed = ", ".join(watch[0] for watch in known) or "a policy's own; this one has none"
         raise ParameterError(f"--promise must be one of {listed}. Got {promise!r} instead.")
-    return [*found]
+    return watches
 
 
 def _of_group(group: Label, file: Path, opening: FileOptions, promised: Any) -> FileOptions:
@@ -211,10 +211,8 @@ def _of_group(group: Label, file: Path, opening: FileOptions, promised: Any) -> 
 
 def _about(about: ClassPromise, audits: AuditTable, promised: CertifiedClasses) -> AuditTable:
     """Return the cases that a promise is about; refuse misses without the delegated cases."""
-    from expertload.exceptions import FileFormatError
-
     decided = () if audits.answers is None else audits.answers[0]
-    is_partial = len(decided) and all(each is not None for each in decided)
+    is_partial = len(decided) and all(answer is not None for answer in decided)
     if about.kind == "missed" and promised.n_delegated and is_partial:
         raise FileFormatError(
             f"{audits.where} must also hold cases left to experts, for {about}: an expert who "
@@ -227,7 +225,6 @@ def _about(about: ClassPromise, audits: AuditTable, promised: CertifiedClasses) 
 
 def _check_decided(promised: Saved, file: Path, opening: FileOptions) -> None:
     """Refuse cases that the policy leaves to experts, if the file has what it decides by."""
-    from expertload.exceptions import ExpertLoadError, FileFormatError
     from expertload.io import decide_file
 
     left = 0
@@ -243,7 +240,6 @@ def _check_decided(promised: Saved, file: Path, opening: FileOptions) -> None:
 
 def _continued(fresh: AccuracyMonitor, state: Path | None, policy: Path) -> AccuracyMonitor:
     """Return the monitor with the audits of previous runs."""
-    from expertload.exceptions import FileFormatError
     from expertload.monitoring import AccuracyMonitor
 
     if state is None or not state.exists():
@@ -262,7 +258,6 @@ def _count(watched: AccuracyMonitor, audits: AuditTable, *, keep: bool) -> int:
     """Count the new audits, and return their number."""
     import numpy as np
 
-    from expertload.exceptions import FileFormatError
     from expertload.io import plain_key
 
     if keep and audits.key is None:

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 import typer
 
 from expertload._names import ColumnNames, FileOptions, Identity
+from expertload.exceptions import DataNotFoundError, FileFormatError
 
 if TYPE_CHECKING:
     from expertload.operating_point.storage import Saved
@@ -123,17 +124,17 @@ def _parameters(run: Callable[..., Any], left_out: tuple[str, ...]) -> Iterator[
 
 def _explained(run: Callable[..., Any]) -> dict[str, dict[str, Any]]:
     """Return what the docstring says about each parameter, as typer's settings."""
-    found: dict[str, dict[str, Any]] = {}
+    explained: dict[str, dict[str, Any]] = {}
     for line in cleandoc(run.__doc__ or "").partition(EXPLAINED)[2].splitlines():
         entry = None if line.startswith(" ") else ENTRY.fullmatch(line)
         if entry is not None:
             name, metavar, default = entry.groups()
             shown = {"metavar": metavar, "show_default": default}
-            found[name] = {key: value for key, value in shown.items() if value}
+            explained[name] = {key: value for key, value in shown.items() if value}
         else:
-            begun = found[name].get("help")
-            found[name]["help"] = f"{begun} {line.strip()}" if begun else line.strip()
-    return found
+            begun = explained[name].get("help")
+            explained[name]["help"] = f"{begun} {line.strip()}" if begun else line.strip()
+    return explained
 
 
 def _info(name: str, default: Any) -> Any:
@@ -271,8 +272,6 @@ def numbers_in(text: str, what: str, example: str) -> list[float]:
 def check_policy(path: Path) -> None:
     """Explain how to make a policy, if the file does not exist."""
     if not path.is_file():
-        from expertload.exceptions import DataNotFoundError
-
         raise DataNotFoundError(
             f"There is no policy {path}. Hint: expertload evaluate FILE --save-policy {path}"
         )
@@ -289,7 +288,6 @@ def load_policy(path: Path) -> Saved:
     Traceback (most recent call last):
     expertload.exceptions.DataNotFoundError: There is no policy nowhere.json. ...
     """
-    from expertload.exceptions import FileFormatError
     from expertload.operating_point import load_operating_point
 
     check_policy(path)

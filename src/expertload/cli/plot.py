@@ -21,7 +21,6 @@ from expertload.cli.options import COLUMNS, IDENTITY, OPENING, Names, takes
 from expertload.cli.screen import console, one_line, true_text
 
 if TYPE_CHECKING:
-    from expertload.cases import Cases
     from expertload.display import COCComparisonDisplay, TeamDisplay
 
 
@@ -66,33 +65,28 @@ def plot(
     tables = read_models(files, name, columns, patterns, identity, opening)
     print_warnings(tables.values())
     cases = {model: table.cases for model, table in tables.items()}
-    is_team = identity.expert is not None
-    options = (confidence_level, target_accuracy, title)
-    save_picture(lambda: _drawn(cases, *options, is_team=is_team), out)
+
+    def draw() -> COCComparisonDisplay | TeamDisplay:
+        from expertload.display import COCComparisonDisplay, TeamDisplay
+        from expertload.operating_point import choose
+        from expertload.team import evaluate_team
+
+        drawn: COCComparisonDisplay | TeamDisplay
+        if identity.expert is not None:
+            (own,) = cases.values()
+            team = evaluate_team(own, threshold=math.inf)
+            drawn = TeamDisplay(team.curve, combined=team.combined_curve).plot()
+        else:
+            drawn = COCComparisonDisplay.from_cases(cases, confidence_level=confidence_level)
+            if target_accuracy is not None:
+                for name, own in cases.items():
+                    drawn.displays[name].mark(choose(own, target_accuracy=target_accuracy))
+        if title is not None:
+            drawn.ax_.set_title(true_text(title), loc="left", parse_math=False)
+        return drawn
+
+    save_picture(draw, out)
     screen = console()
     for table in tables.values():
         screen.say(one_line(f"{table.where}: {table.used}"), "dim")
     screen.say(f"The plot is in {out}.")
-
-
-def _drawn(
-    cases: dict[str, Cases], level: float, target: float | None, title: str | None, *, is_team: bool
-) -> COCComparisonDisplay | TeamDisplay:
-    from expertload.display import COCComparisonDisplay, TeamDisplay
-    from expertload.operating_point import choose
-    from expertload.team import evaluate_team
-
-    drawn: COCComparisonDisplay | TeamDisplay
-    if is_team:
-        (own,) = cases.values()
-        team = evaluate_team(own, threshold=math.inf)
-        drawn = TeamDisplay(team.curve, combined=team.combined_curve).plot()
-    else:
-        marked = {} if target is None else cases
-        points = {name: [choose(own, target_accuracy=target)] for name, own in marked.items()}
-        drawn = COCComparisonDisplay.from_cases(
-            cases, confidence_level=level, operating_points=points
-        )
-    if title is not None:
-        drawn.ax_.set_title(true_text(title), loc="left", parse_math=False)
-    return drawn
