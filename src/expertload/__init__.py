@@ -34,30 +34,18 @@ __all__ = [
     "team",
 ]
 
-# The modules that need nothing but numpy and scipy.
-_MODULES = {
-    "calibrators",
-    "cases",
-    "curve",
-    "display",
-    "exceptions",
-    "metrics",
-    "monitoring",
-    "operating_point",
-    "scores",
-    "significance",
-    "tally",
-    "team",
-}
-# The modules of the other names; the default is the curve. DelegatingClassifier is not in __all__,
-# because a star import would fail if scikit-learn is not installed.
+# The modules of names that are not modules. DelegatingClassifier is not in __all__, because a star
+# import would fail if scikit-learn is not installed.
 _HOMES = {
-    **dict.fromkeys(set(__all__) - _MODULES, "curve"),
+    **dict.fromkeys(("COCCurve", "accuracy_at_load", "aucoc_score", "coc_curve"), "curve"),
+    "load_at_accuracy": "curve",
     "Cases": "cases",
     "OperatingPoint": "operating_point",
     "certify": "operating_point.certify",
     "DelegatingClassifier": "sklearn",
 }
+# The modules that need nothing but numpy and scipy.
+_MODULES = {*__all__, "cases", "curve", "tally"} - {*_HOMES}
 
 TYPE_CHECKING = False  # typing's constant, without the time it takes to import typing
 if TYPE_CHECKING:

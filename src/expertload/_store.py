@@ -73,7 +73,7 @@ class DocumentKind:
     def write(self, content: Mapping[str, Any]) -> str:
         """Return the text of a document with this content; lists of numbers are on one line."""
         text = json.dumps(self.complete(content), indent=2, allow_nan=False)
-        return LIST_OF_NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
+        return LIST_OF_NUMBERS.sub(lambda numbers: f"[{' '.join(numbers[1].split())}]", text) + "\n"
 
     def read(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         """Return a file's document; raise unless it is of this kind, readable and unchanged."""

@@ -105,9 +105,7 @@ def print_outcome(screen: Screen, outcome: LowerLoad) -> None:
     from expertload.lab.ladder.outcome import HALVES
     from expertload.lab.runs.folder import RunFolder
 
-    def say(line: str) -> None:
-        screen.say(line)
-
+    say = screen.say
     screen.print()
     screen.print(_table(outcome, wide=screen.width >= WIDE))
     say(

@@ -132,8 +132,8 @@ def _explained(run: Callable[..., Any]) -> dict[str, dict[str, Any]]:
             shown = {"metavar": metavar, "show_default": default}
             explained[name] = {key: value for key, value in shown.items() if value}
         else:
-            begun = explained[name].get("help")
-            explained[name]["help"] = f"{begun} {line.strip()}" if begun else line.strip()
+            begun = explained[name].get("help", "")
+            explained[name]["help"] = f"{begun} {line.strip()}".lstrip()
     return explained
 
 

@@ -68,7 +68,7 @@ def _axes(ax: AxesOrPair, *, most: int, **layout: Any) -> list[Any]:
         pyplot = require_extra("matplotlib.pyplot", "plot", "Plotting")
         return list(np.ravel(pyplot.subplots(layout="constrained", **layout)[1]))
     given = list(np.ravel(np.asarray(ax, dtype=object)))
-    if not 1 <= len(given) <= most or not all(hasattr(each, "get_figure") for each in given):
+    if not 1 <= len(given) <= most or not all(hasattr(axes, "get_figure") for axes in given):
         wanted = "must be matplotlib axes" if most == 1 else "must be one or two matplotlib axes"
         raise ParameterError(message("ax", wanted, f"{ax!r}"))
     return given
@@ -470,9 +470,9 @@ def draw_band(
     load, _, low, high = along_curve(band.expert_load, accuracy, band.low, band.high)
     area = ax.fill_between(load, low, high, color=line.get_color(), linewidth=0, gid=BAND)
     alpha = ALPHA_ALONE if len(_curves(ax)) == 1 else ALPHA_AMONG_OTHERS
-    for each in ax.collections:
-        if each.get_gid() == BAND:
-            each.set_alpha(alpha)
+    for drawn in ax.collections:
+        if drawn.get_gid() == BAND:
+            drawn.set_alpha(alpha)
     return area
 
 
@@ -559,8 +559,8 @@ def draw_certified(ax: Axes, point: OperatingPoint) -> Line2D | None:
 def _alone(load: FloatArray) -> IntArray:
     """Return the points with a gap on both sides."""
     breaks: IntArray = np.append(-1, np.flatnonzero(np.isnan(load)))
-    found: IntArray = breaks[1:][np.diff(breaks) == 2] - 1
-    return found
+    alone: IntArray = breaks[1:][np.diff(breaks) == 2] - 1
+    return alone
 
 
 def _with_gaps(point: CertifiedPoint) -> tuple[FloatArray, FloatArray]:

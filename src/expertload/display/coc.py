@@ -217,13 +217,12 @@ class COCDisplay(_draw.OfPredictions):
         """
         self._draw_on(_draw.one_axes(ax, figsize=SIZE))
         style = {**_draw.next_style(self.ax_), **(line_options or {})}
-        _draw.zoom(self.ax_, self.expert_load, self.accuracy, self.band if band else None)
+        shown = self.band if band else None
+        _draw.zoom(self.ax_, self.expert_load, self.accuracy, shown)
         self.line_ = _draw.draw_line(
             self.ax_, self.expert_load, self.accuracy, label=self._legend_entry(name), **style
         )
-        self.band_ = (
-            _draw.draw_band(self.ax_, self.accuracy, self.band, self.line_) if band else None
-        )
+        self.band_ = _draw.draw_band(self.ax_, self.accuracy, shown, self.line_)
         _draw.finish(self.ax_, self._legend_title())
         self.marks_: list[_draw.PointMarks] = []
         for point in operating_points:
@@ -504,7 +503,7 @@ class COCFoldsDisplay(_draw.Drawn):
     def _draw_mean(self, style: dict[str, Any]) -> None:
         """Draw the mean, whose points are close enough for straight lines, and its spread."""
         keep = _draw.visible(self.expert_load, self.accuracy)
-        x, y, spread = (each[keep] for each in (self.expert_load, self.accuracy, self.spread))
+        x, y, spread = (column[keep] for column in (self.expert_load, self.accuracy, self.spread))
         (self.line_,) = self.ax_.plot(x, y, gid=_draw.CURVE, **style)
         self.band_: PolyCollection | None = None
         if len(self.folds) > 1:

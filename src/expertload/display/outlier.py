@@ -80,9 +80,9 @@ class OutlierDisplay(_draw.Drawn):
         self.name = name
         cases = check_outlier_cases(is_outlier, outlier_score, sample_weight)
         table = (cases if positive == "outlier" else opposite(cases)).tally
-        found, missed = table.accepted_correct[::-1], table.accepted_errors[::-1]
-        self.true_positive_rate: FloatArray = np.append(0.0, found / found[-1])
-        self.false_positive_rate: FloatArray = np.append(0.0, missed / missed[-1])
+        true, false = table.accepted_correct[::-1], table.accepted_errors[::-1]
+        self.true_positive_rate: FloatArray = np.append(0.0, true / true[-1])
+        self.false_positive_rate: FloatArray = np.append(0.0, false / false[-1])
         self.auroc = outlier_auroc_score(is_outlier, outlier_score, sample_weight=sample_weight)
         self.histogram = _histogram(cases)
         # The first point of the curve flags nothing, so scores are one place behind.

@@ -19,6 +19,7 @@ import numpy as np
 from expertload._check import (
     check_count,
     check_fraction,
+    check_level,
     check_option,
     insufficient,
     message,
@@ -140,7 +141,7 @@ def choose_confidence(
     correctness 0.3150 (95 % interval 0.2140 to 0.4570)
     """
     target = check_fraction(target_accuracy, "target_accuracy")
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     folds = check_count(n_folds, "n_folds", minimum=2)
     rounds = check_count(n_resamples, "n_resamples", minimum=2)
     names = [check_option(name, CONFIDENCE_SCORES, "scores") for name in scores]
@@ -241,10 +242,9 @@ def _loads(
 ) -> dict[str, float]:
     """Return the load of each score; no score is fitted on the cases that it ranks."""
     folds = _folds(cases, n_folds, rng)
-    ranked = {name: _out_of_fold(name, cases, folds) for name in names}
     return {
-        name: replace(cases, confidence=confidence).load_at_accuracy(target)
-        for name, confidence in ranked.items()
+        name: replace(cases, confidence=_out_of_fold(name, cases, folds)).load_at_accuracy(target)
+        for name in names
     }
 
 

@@ -112,9 +112,8 @@ def compare_with_first(
             same[name] = other
         except ShapeError as error:
             apart[name] = str(error)
-    areas = {name: found for (name, _), found in compare_evaluations(same).items()}
-    loads = {name: _load(same[name], first) for name in areas}
-    return {name: Compared(areas[name], loads[name]) for name in areas}, apart
+    areas = compare_evaluations(same).items()
+    return {name: Compared(area, _load(same[name], first)) for (name, _), area in areas}, apart
 
 
 def _load(other: Evaluation, first: Evaluation) -> Interval | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from expertload._check import check_fraction, check_targets, parameter_error
+from expertload._check import check_level, check_targets, parameter_error
 from expertload._format import percent, promised, shares
 from expertload.cases import Cases, check_are_cases, counted
 from expertload.evaluation.evaluation import Calibration, Evaluation
@@ -113,7 +113,7 @@ def evaluate(
         hint = "pass groups= to Cases (--group COLUMN)"
         raise parameter_error("certify_groups", "needs groups", "none", hint)
     targets = check_targets(target_accuracy)
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     check_several(cases)
     if members is None and cases.groups is not None:
         members = Members.from_names(cases.groups)

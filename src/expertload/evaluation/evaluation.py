@@ -213,7 +213,7 @@ class Evaluation:
         if classes is not None:
             return ", ".join(map(str, classes.promises))
         if isinstance(groups, CertifiedGroupClasses):
-            wanted = dict.fromkeys(str(each) for own in groups.values() for each in own.promises)
+            wanted = dict.fromkeys(str(p) for own in groups.values() for p in own.promises)
             return f"{', '.join(wanted)} in each group"
         return f"{promised(self.target_accuracy)} accuracy"
 
@@ -222,8 +222,9 @@ class Evaluation:
         """What has a threshold of its own, and the points by name; None if there is only one."""
         policy = self.policy
         if isinstance(policy, CertifiedGroupClasses):
-            answers = [(group, *each) for group, own in policy.items() for each in own.items()]
-            return "group, answer", {f"{group}, {name}": point for group, name, point in answers}
+            return "group, answer", {
+                f"{g}, {name}": point for g, own in policy.items() for name, point in own.items()
+            }
         if policy is None or isinstance(policy, CertifiedPoint):
             return None
         what = "group" if isinstance(policy, CertifiedGroups) else "answer"
@@ -406,7 +407,7 @@ def _groups_to_dict(
         "expert_load": groups.expert_load,
         **({} if nested is None else {"promises": _promises_to_dict(nested)}),
         "points": [
-            {"group": group, **each} for group, own in groups.items() for each in _points_of(own)
+            {"group": group, **point} for group, own in groups.items() for point in _points_of(own)
         ],
     }
 

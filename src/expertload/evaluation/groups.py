@@ -181,11 +181,11 @@ def evaluate_classes(
     """Evaluate the cases of each class that occurs; classes that are surely bad come first."""
     members = Members(answers.names, answers.target)
     confusions = _confusions(answers, cases.weight)
-    found = [
+    classes = [
         ClassEvaluation(**vars(part), confused_with=confusions.get(part.name, ()))
         for part in evaluate_members(cases, members, threshold, level)
     ]
-    return tuple(sorted(found, key=_how_bad_surely))
+    return tuple(sorted(classes, key=_how_bad_surely))
 
 
 def _how_bad_surely(part: ClassEvaluation) -> tuple[float, float]:
@@ -201,10 +201,10 @@ def _confusions(answers: ClassAnswers, weight: AnyArray | None) -> dict[str, tup
     codes = answers.target[wrong].astype(np.int64) * n + answers.predicted[wrong]
     pairs, place = np.unique(codes, return_inverse=True)
     sums = np.bincount(place, None if weight is None else weight[wrong], len(pairs))
-    found: dict[str, list[Confusion]] = {}
+    by_class: dict[str, list[Confusion]] = {}
     for k in np.argsort(-sums, kind="stable"):
         true, taken_for = divmod(int(pairs[k]), n)
-        listed = found.setdefault(answers.names[true], [])
+        listed = by_class.setdefault(answers.names[true], [])
         if len(listed) < MOST_CONFUSIONS and sums[k] > 0:
             listed.append(Confusion(answers.names[taken_for], float(sums[k] / total[true])))
-    return {name: tuple(listed) for name, listed in found.items()}
+    return {name: tuple(listed) for name, listed in by_class.items()}

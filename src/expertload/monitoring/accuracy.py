@@ -235,7 +235,7 @@ class AccuracyMonitor:
         """
         monitors = (self, *others)
         digest = _check_same_promise(monitors)
-        leasts = [least for each in monitors if (least := each._least_inclusion) is not None]
+        leasts = [least for m in monitors if (least := m._least_inclusion) is not None]
         merged = type(self)(**self._promise, least_inclusion_probability=next(iter(leasts), None))
         merged._about, merged.policy_digest = self._about, digest
         merged._records = AuditRecords.merged([m._records for m in monitors if m.n_audits])
@@ -513,14 +513,14 @@ class AccuracyMonitor:
 
 def _check_same_promise(monitors: Sequence[AccuracyMonitor]) -> str | None:
     """Return the digest of the policy; raise unless monitors watch one promise in the same way."""
-    first, *others = ({**each._promise, "about": each._about} for each in monitors)
+    first, *others = ({**monitor._promise, "about": monitor._about} for monitor in monitors)
     for name, value in ((name, other[name]) for other in others for name in first):
         if value != first[name]:
             raise ParameterError(
                 f"The monitors to merge must have the same promise. Got {name} "
                 f"{first[name]!r} and {value!r}."
             )
-    known = [d for d in dict.fromkeys(each.policy_digest for each in monitors) if d is not None]
+    known = [*dict.fromkeys(m.policy_digest for m in monitors if m.policy_digest is not None)]
     if len(known) > 1:
         raise ParameterError(
             f"The monitors to merge must have the same policy. Got monitors of "
@@ -545,7 +545,7 @@ def _watched_promise(policy: Any, promise: str | None) -> ClassPromise | None:
                 f"{type(policy).__name__}."
             )
         return None
-    known = {str(each): each for each, point in policy.promises.items() if point.is_certified}
+    known = {str(about): about for about, point in policy.promises.items() if point.is_certified}
     if not known:
         raise NotCertifiedError(f"A monitor needs a policy that is certified. {policy.guarantee}")
     if (promise is None and len(known) > 1) or (promise is not None and promise not in known):

@@ -343,7 +343,7 @@ def as_answers(correct: ArrayLike | None) -> FloatArray:
     if array.ndim != 1:
         raise ShapeError(message("correct", "must have 1 dimension", array.shape))
     if array.dtype.kind == "O":
-        array = np.where([is_missing(each) for each in array], np.nan, array)
+        array = np.where([is_missing(grade) for grade in array], np.nan, array)
     grades = as_numbers(array, "correct")
     if not grades.size:
         raise EmptyInputError(message("correct", "must hold at least one case", "none"))
@@ -411,7 +411,7 @@ def _listed(value: Any, n: int, name: str) -> list[Any]:
         value = (array.astype("datetime64[us]") if array.dtype.kind == "M" else array).tolist()
     if len(value) != n:
         raise ShapeError(message(name, f"must have one value per case ({n})", len(value)))
-    return [each.item() if isinstance(each, np.generic) else each for each in value]
+    return [item.item() if isinstance(item, np.generic) else item for item in value]
 
 
 def _microseconds(moment: Any) -> int:
@@ -433,7 +433,7 @@ def as_numbers(value: ArrayLike, name: str) -> FloatArray:
     """Return real numbers as float64, NaN included."""
     array = as_array(value, name)
     objects = array.ravel().tolist() if array.dtype.kind == "O" else []
-    if array.dtype.kind not in "biufO" or not all(isinstance(each, Real) for each in objects):
+    if array.dtype.kind not in "biufO" or not all(isinstance(item, Real) for item in objects):
         got = f"an array of {array.dtype}"
         raise DataTypeError(message(name, "must hold real numbers", got))
     return array.astype(np.float64)

@@ -297,7 +297,7 @@ def advance(
     path = np.empty(errors.shape)
     gain = weights * (errors - bets.error_rate)
     bet, parts, stakes = (
-        _bets_first(each, errors.ndim) for each in (bets.stakes, bets.parts, capital.stakes)
+        _bets_first(values, errors.ndim) for values in (bets.stakes, bets.parts, capital.stakes)
     )
     while done < total:
         if count % BLOCK == 0:
@@ -431,12 +431,13 @@ def accuracy_lower_bound(
 
 
 def _log_evidence(errors: FloatArray, audits: FloatArray, error_rate: FloatArray) -> FloatArray:
-    each = (-1, *(1,) * max(errors.ndim, error_rate.ndim))  # first axis: the last would be slower
-    tilts = TILTS.reshape(each)
+    # The axis of the bets is the first; as the last it would be slower.
+    bets_first = (-1, *(1,) * max(errors.ndim, error_rate.ndim))
+    tilts = TILTS.reshape(bets_first)
     exponents = tilts * errors - audits * np.log1p(error_rate * np.expm1(tilts))
     largest = exponents.max(axis=0)
     exponents -= largest
     np.exp(exponents, out=exponents)
-    exponents *= TILT_PARTS.reshape(each)
+    exponents *= TILT_PARTS.reshape(bets_first)
     total: FloatArray = np.minimum(largest + np.log(exponents.sum(axis=0)), MOST_LOG)
     return total

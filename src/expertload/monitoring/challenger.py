@@ -278,14 +278,14 @@ class ChallengerMonitor:
         grades = as_answers(correct)
         keys = as_keys(key, len(grades))
         is_open = [
-            each in self._places and math.isnan(self._columns["correct"][self._places[each]])
-            for each in keys
+            name in self._places and math.isnan(self._columns["correct"][self._places[name]])
+            for name in keys
         ]
         if not all(is_open):
             wanted = "must name cases whose reviews are open"
             raise ParameterError(message("key", wanted, f"{keys[is_open.index(False)]!r}"))
-        for each, grade in zip(keys, grades.tolist(), strict=True):
-            self._columns["correct"][self._places[each]] = grade
+        for name, grade in zip(keys, grades.tolist(), strict=True):
+            self._columns["correct"][self._places[name]] = grade
         self.__dict__.pop("_paths", None)
         return self
 
@@ -481,10 +481,10 @@ class ChallengerMonitor:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the monitor as JSON; an older file is replaced completely or not at all."""
-        labels = [None if math.isnan(each) else each for each in self._columns.get("correct", ())]
+        labels = [None if math.isnan(g) else g for g in self._columns.get("correct", ())]
         columns = {**self._columns, "correct": labels}
         given = {
-            name: values if any(each is not None for each in values) else None
+            name: values if any(value is not None for value in values) else None
             for name, values in columns.items()
         }
         write_atomically(path, DOCUMENT.write({"promise": self._promise, "cases": given}))

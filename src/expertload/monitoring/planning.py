@@ -158,14 +158,14 @@ def _audits(
     return (draws < rate * factor).astype(float), np.where(doubtful, 1 / ratio, 1.0)
 
 
-def _summarised(found: IntArray, after: int) -> RequiredAudits:
-    late = (found == 0) | (found > after)
-    delays = np.where(found[late] == 0, np.inf, found[late] - after)
+def _summarised(alarms: IntArray, after: int) -> RequiredAudits:
+    late = (alarms == 0) | (alarms > after)
+    delays = np.where(alarms[late] == 0, np.inf, alarms[late] - after)
     if not late.any():
         delays = np.array([np.inf])
     return RequiredAudits(
         mean=float(delays.mean()),
         percentile_95=float(np.quantile(delays, 0.95, method="inverted_cdf")),
         false_alarms=float(1 - late.mean()),
-        n_rounds=len(found),
+        n_rounds=len(alarms),
     )

@@ -215,13 +215,13 @@ def certify_cascade(
     prices = tuple(check_positive(price, "costs", zero=True) for price in costs)
     level = check_level(confidence_level)
     share = 1 - (1 - level) / len(handovers)
-    found = []
+    cascades = []
     for one in handovers:
         point, (first, then) = _certify_one(small, large, one, target, share)
         handed = ~reaches(small.confidence, first)
         stages = _stage(small, np.ones_like(handed), first), _stage(large, handed, then)
-        found.append(CertifiedCascade(*stages, point, level, prices))
-    return min(found, key=lambda one: (not one.is_certified, one.mean_cost, one.large_share))
+        cascades.append(CertifiedCascade(*stages, point, level, prices))
+    return min(cascades, key=lambda c: (not c.is_certified, c.mean_cost, c.large_share))
 
 
 def _certify_one(

@@ -376,11 +376,13 @@ Key = TypeVar("Key")
 Point = TypeVar("Point", bound=OperatingPoint)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Points(Mapping[Key, Point]):
     """A mapping to points, of which all have the same origin."""
 
     points: dict[Key, Point]
-    origin: Origin
+    confidence_level: float
+    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
 
     def __getitem__(self, key: Key) -> Point:
         return self.points[key]
@@ -399,7 +401,7 @@ class Points(Mapping[Key, Point]):
     def with_origin(self, origin: Origin) -> Self:
         """Return the same points with another origin."""
         points = {key: replace(point, origin=origin) for key, point in self.items()}
-        return replace(self, points=points, origin=origin)  # type: ignore[type-var]
+        return replace(self, points=points, origin=origin)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -429,10 +431,6 @@ class CertifiedTargets(Points[float, CertifiedPoint]):
     >>> [f"{target}: load {point.expert_load:.3f}" for target, point in points.items()]
     ['0.9: load 0.258', '0.95: load 0.552']
     """
-
-    points: dict[float, CertifiedPoint]
-    confidence_level: float
-    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
 
     @property
     def guarantee(self) -> str:

@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -153,10 +153,10 @@ class ClassPromise(NamedTuple):
         ([False, True, True], [0.0, 1.0])
         """
         values = (decided, label)
-        automatic, known = (np.array([x is not None for x in each], np.bool_) for each in values)
+        automatic, known = (np.array([x is not None for x in row], np.bool_) for row in values)
         answered, belongs = (
-            np.array([x is not None and str(x) == str(self.label) for x in each], np.bool_)
-            for each in values
+            np.array([x is not None and str(x) == str(self.label) for x in row], np.bool_)
+            for row in values
         )
         if self.kind == "precision":
             return answered, np.where(known, belongs, np.nan)
@@ -183,10 +183,7 @@ class CertifiedClasses(PointsByName[OperatingPoint]):
         The data, the model and the day.
     """
 
-    points: dict[Label, OperatingPoint]
     promises: dict[ClassPromise, CertifiedPoint]
-    confidence_level: float
-    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
 
     _of = "Of the cases answered "
 
@@ -257,7 +254,7 @@ class CertifiedClasses(PointsByName[OperatingPoint]):
         if origin.labels is not None or self.origin.labels is None:
             return same
         numbers = {label: number for number, label in enumerate(self.origin.labels)}
-        return replace(same, points={numbers[label]: each for label, each in same.items()})
+        return replace(same, points={numbers[label]: point for label, point in same.items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,10 +270,6 @@ class CertifiedGroupClasses(PointsByName[CertifiedClasses]):  # type: ignore[typ
     origin : Origin
         The data, the model and the day.
     """
-
-    points: dict[Label, CertifiedClasses]
-    confidence_level: float
-    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
 
     by_group = True
 

@@ -7,7 +7,7 @@ separately, at a share of the level, so that all promises hold together.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from expertload.operating_point.ladder import Risk
 from expertload.operating_point.point import (
     Decisions,
     Label,
-    Origin,
     Policy,
     at_least,
     origin_of,
@@ -75,8 +74,8 @@ class PointsByName(Policy, Points[Label, Point]):
         return reaches(scores, threshold[rows])
 
     def __str__(self) -> str:
-        each = [f"{self._of}{name}: {point}" for name, point in self.items()]
-        return "\n".join([*each, self.guarantee])
+        lines = [f"{self._of}{name}: {point}" for name, point in self.items()]
+        return "\n".join([*lines, self.guarantee])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,10 +92,7 @@ class CertifiedGroups(PointsByName[CertifiedPoint]):
         The data, the model and the day.
     """
 
-    points: dict[Label, CertifiedPoint]
     target_accuracy: float
-    confidence_level: float
-    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
 
     by_group = True
 

@@ -396,8 +396,8 @@ def policy_digest(policy: Any) -> str:
 
 def _thresholds(points: Mapping[Any, Any]) -> list[list[Any]]:
     return [
-        [name, _thresholds(each) if isinstance(each, Mapping) else each.threshold]
-        for name, each in points.items()
+        [name, _thresholds(part) if isinstance(part, Mapping) else part.threshold]
+        for name, part in points.items()
     ]
 
 

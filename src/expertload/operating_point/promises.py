@@ -50,6 +50,7 @@ from expertload._check import (
     as_floats,
     check_count,
     check_fraction,
+    check_level,
     check_same_length,
     check_same_order,
     message,
@@ -170,7 +171,7 @@ def certify_error_budget(
     _check_right_or_wrong(cases)
     budget = check_count(max_errors, "max_errors", minimum=0)
     coming = check_count(next_cases, "next_cases")
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     allowed = allowed_calibration_errors(len(cases), coming, budget, 1 - level)
     enough = sufficient_calibration_cases(coming, budget, 1 - level) if allowed < 0 else None
     return ErrorBudget(
@@ -306,7 +307,7 @@ def certify_mean_cost(
         got = f"values from {costs.min():g} to {costs.max():g}"
         hint = "divide all costs, and max_mean_cost, by the largest cost"
         raise ParameterError(message("error_costs", "must be in [0, 1]", got, hint))
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     most = check_fraction(max_mean_cost, "max_mean_cost", inclusive=False)
     grades = 1.0 - costs * (1.0 - cases.correct.astype(np.float64))
     whole = ((grades == 0) | (grades == 1)).all()  # then errors can be counted
@@ -394,7 +395,7 @@ def certified_curve(cases: Cases, *, confidence_level: float = 0.95) -> Certifie
     """
     _check_independent(cases)
     _check_right_or_wrong(cases)
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    level = check_level(confidence_level)
     table = cases.tally
     lower = lower_bounds(table.accepted, table.accepted_errors, 1 - level)
     return CertifiedCurve(*table.curve(), lower, level)

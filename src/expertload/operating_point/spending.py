@@ -88,7 +88,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -135,18 +135,13 @@ class Plan:
     def __init__(self, n_cases: int, target: float, level: float) -> None:
         self.n_cases, self.rate, self.level_to_spend = n_cases, 1 - target, level
         self.looks, self.laws = plan_looks(n_cases, target, level)
-        self._levels: dict[tuple[int, int], tuple[IntArray, FloatArray]] = {}
+        # Counts, and the level from each of them on, of a run between two looks.
+        self.levels = cache(self._compute_levels)
 
     @cached_property
     def counts(self) -> IntArray:
         """The number of cases of each look."""
         return np.array([look.n_cases for look in self.looks], dtype=np.int64)
-
-    def levels(self, begun: int, last: int) -> tuple[IntArray, FloatArray]:
-        """Return counts, and the level from each of them on, of a run between two looks."""
-        if (begun, last) not in self._levels:
-            self._levels[begun, last] = self._compute_levels(begun, last)
-        return self._levels[begun, last]
 
     def level(self, begun: int, n_cases: float) -> float:
         """Return the level, at this many cases, of a run that began at look `begun`."""
@@ -205,10 +200,10 @@ def plan_looks(n_cases: int, target: float, level: float) -> tuple[list[Look], l
     looks, laws = [], []
     for number, count in enumerate(wanted, start=1):
         budget = level * number / len(wanted) - spent
-        found = _affordable(law, max(count, law.n_cases + 1), n_cases, budget)
-        if found is None:
+        affordable = _affordable(law, max(count, law.n_cases + 1), n_cases, budget)
+        if affordable is None:
             continue
-        count, most_errors = found
+        count, most_errors = affordable
         laws.append(law)
         law = law.after(count)
         spent += law.at_most(most_errors, count)

@@ -172,7 +172,7 @@ def _policy(document: dict[str, Any]) -> Saved:
 def _read_content(content: dict[str, Any], origin: Origin, version: int) -> Saved:
     def points(name: str, key: str) -> list[tuple[Any, Any]]:
         entries = content[name]
-        return [(each[key], _read_content(each["point"], origin, version)) for each in entries]
+        return [(entry[key], _read_content(entry["point"], origin, version)) for entry in entries]
 
     if content["type"] not in ("groups", "classes", "group_classes"):
         return _read_point(content, origin, version)

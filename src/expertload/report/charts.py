@@ -123,7 +123,7 @@ def promise_figures(evaluation: Evaluation) -> list[Figure]:
     classes = evaluation.class_certification
     if classes is None:
         return []
-    return [_promise_figure(evaluation.cases, *each) for each in classes.promises.items()]
+    return [_promise_figure(evaluation.cases, *kept) for kept in classes.promises.items()]
 
 
 def _promise_figure(cases: Cases, promise: ClassPromise, point: CertifiedPoint) -> Figure:

@@ -40,15 +40,11 @@ class Frame:
 
     def x(self, value: ArrayLike) -> FloatArray:
         """Return pixels from the left."""
-        low, high = self.x_range
-        share = _share(value, low, high)
-        return self.left + share * (self.right - self.left)
+        return self.left + _share(value, *self.x_range) * (self.right - self.left)
 
     def y(self, value: ArrayLike) -> FloatArray:
         """Return pixels from the top."""
-        low, high = self.y_range
-        share = _share(value, low, high)
-        return self.bottom - share * (self.bottom - self.top)
+        return self.bottom - _share(value, *self.y_range) * (self.bottom - self.top)
 
     def path(self, x: FloatArray, y: FloatArray) -> str:
         """Return a line through the points, in tenths of a pixel."""

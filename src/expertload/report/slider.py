@@ -150,7 +150,7 @@ def find_stops(evaluation: Evaluation) -> Stops:
         errors=np.append(table.accepted_errors[rows], 0.0),
         low=band.low[rows],
         high=band.high[rows],
-        certified=np.array([*(each in passed for each in threshold.tolist()), False]),
+        certified=np.array([*(value in passed for value in threshold.tolist()), False]),
         marks=_marks(evaluation, rows, targets, start),
         start=start,
     )

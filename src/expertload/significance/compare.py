@@ -9,14 +9,14 @@ before. Both numbers are reported: the raw one is about one pair, the adjusted o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Literal, get_args
 
 import numpy as np
 
 from expertload._check import check_level, check_models, check_option, check_same_order
-from expertload._typing import AnyArray, FloatArray
+from expertload._typing import AnyArray
 from expertload.cases import Cases, check_are_cases
 from expertload.exceptions import ShapeError
 from expertload.significance.interval import (
@@ -157,14 +157,15 @@ def compare_models(
     if pairs == "first":  # the others minus it
         chosen = [(other, next(iter(given))) for other in [*given][1:]]
     influence = {name: influence_of_cases(cases) for name, cases in given.items()}
-    compared = {
-        (a, b): comparison_of(_difference(influence[a], influence[b], first), level)
-        for a, b in chosen
-    }
-    adjusted = holm([each.p_value for each in compared.values()])
+    compared = {}
+    for a, b in chosen:
+        (area_a, cases_a), (area_b, cases_b) = influence[a], influence[b]
+        difference = linearise(area_a - area_b, cases_a - cases_b, first.weight, first.clusters)
+        compared[a, b] = comparison_of(difference, level)
+    adjusted = holm([comparison.p_value for comparison in compared.values()])
     return {
-        pair: replace(each, adjusted_p_value=p, n_comparisons=len(compared))
-        for (pair, each), p in zip(compared.items(), adjusted, strict=True)
+        pair: replace(comparison, adjusted_p_value=p, n_comparisons=len(compared))
+        for (pair, comparison), p in zip(compared.items(), adjusted, strict=True)
     }
 
 
@@ -180,25 +181,11 @@ def _known_labels(a: Cases, b: Cases) -> tuple[AnyArray | None, AnyArray | None]
     return names[0][a.target], names[1][b.target]
 
 
-def _difference(
-    a: tuple[float, FloatArray], b: tuple[float, FloatArray], cases: Cases
-) -> Linearised:
-    return linearise(a[0] - b[0], a[1] - b[1], cases.weight, cases.clusters)
-
-
 def comparison_of(difference: Linearised, level: float) -> Comparison:
     """Return one comparison, whose p-value needs no adjustment."""
-    found, p_value = difference.interval(level), difference.p_value()
-    return Comparison(
-        difference=found.estimate,
-        p_value=p_value,
-        adjusted_p_value=p_value,
-        n_comparisons=1,
-        low=found.low,
-        high=found.high,
-        confidence_level=level,
-        standard_error=found.standard_error,
-    )
+    values, p = asdict(difference.interval(level)), difference.p_value()
+    values |= {"difference": values.pop("estimate"), "p_value": p, "adjusted_p_value": p}
+    return Comparison(**values, n_comparisons=1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

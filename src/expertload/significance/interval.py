@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -126,13 +126,7 @@ def aucoc_interval(cases: Cases, *, confidence_level: float = 0.95) -> Interval:
     check_several(cases)
     estimate = linearise_cases(cases)
     low, high = _bounds(cases, estimate, level)
-    return Interval(
-        estimate=estimate.value,
-        low=low,
-        high=high,
-        confidence_level=level,
-        standard_error=estimate.standard_error,
-    )
+    return replace(estimate.interval(level), low=low, high=high)
 
 
 def _bounds(cases: Cases, estimate: Linearised, level: float) -> tuple[float, float]:
@@ -364,7 +358,8 @@ def effective_size(
     if weight is None and cluster is None:
         return float(n)
     relative = _relative(n, weight)
-    return _kish(relative if cluster is None else per_cluster(relative, cluster))
+    part = relative if cluster is None else per_cluster(relative, cluster)
+    return float(part.sum() ** 2 / (part @ part))
 
 
 def effective_size_of_rate(cases: Cases) -> float:
@@ -427,9 +422,9 @@ def _before(values: FloatArray, cluster: IntArray) -> FloatArray:
     earlier = np.cumsum(values[order]) - values[order]
     starts = np.flatnonzero(np.diff(cluster[order], prepend=-1))
     earlier -= np.repeat(earlier[starts], np.diff(starts, append=len(order)))
-    found = np.empty_like(values)
-    found[order] = earlier
-    return found
+    sums = np.empty_like(values)
+    sums[order] = earlier
+    return sums
 
 
 def _are_single(cluster: IntArray) -> bool:
@@ -451,21 +446,17 @@ def _divided(
 ) -> FloatArray:
     """Divide the number of cases by the design effect; without any spread, clusters are counted."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.clip(most * np.divide(alone, together), fewest, most)
-    found = np.where(np.asarray(alone) > NO_SPREAD * np.asarray(scale), found, fewest)
+        divided = np.clip(most * np.divide(alone, together), fewest, most)
+    divided = np.where(np.asarray(alone) > NO_SPREAD * np.asarray(scale), divided, fewest)
     # The spread is estimated from so many clusters: Student's t varies more than the normal.
     known = np.maximum(np.asarray(fewest) - 3, 0) / np.maximum(np.asarray(fewest) - 1, 1)
-    sizes: FloatArray = np.maximum(known * found, 1.0)
+    sizes: FloatArray = np.maximum(known * divided, 1.0)
     return sizes
 
 
 def _relative(n: int, weight: FloatArray | None) -> FloatArray:
     """Return the weight of each case, at most 1, so that squares do not overflow."""
     return np.ones(n) if weight is None else np.asarray(weight / weight.max())
-
-
-def _kish(weight: FloatArray) -> float:
-    return float(weight.sum() ** 2 / (weight @ weight))
 
 
 def check_several(cases: Cases) -> None:

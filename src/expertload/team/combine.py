@@ -156,8 +156,7 @@ class Combiner:
         path : path-like
             The file to write; its folder must exist.
         """
-        document = {k: v for k, v in self.to_dict().items() if k in ("labels", "state")}
-        write_atomically(path, DOCUMENT.write(document))
+        write_atomically(path, DOCUMENT.write(self.to_dict()))
 
 
 def load_combiner(path: str | os.PathLike[str]) -> Combiner:

@@ -54,7 +54,7 @@ from expertload.significance.interval import clopper_pearson
 from expertload.team.combine import Combiner, combined_answers, experts_of
 
 # The loosest threshold that passed, or infinity and the reason why none did.
-Found = tuple[float, Reason | None]
+Verdict = tuple[float, Reason | None]
 # Shares of accepted cases, and the part of the level that is granted at each.
 GRANTS = ((0.10, 0.25), (0.35, 0.50), (0.65, 0.25))
 N_THRESHOLDS = 60
@@ -142,10 +142,10 @@ def certify_not_worse(
         raise ParameterError(message("margin", "must be in [0, 1)", margin, "0.01 is one point"))
     tested = Tested.read(cases, to_experts=True)
     if allowed == 0 and tested.weight is None:
-        found = _walk_discordant(tested, level)
+        verdict = _walk_discordant(tested, level)
     else:
-        found = _descend(tested, cases, allowed, 1 - level, other_confidence)
-    return _certified(cases, found, "not_worse", 1 - allowed, level, model_name)
+        verdict = _descend(tested, cases, allowed, 1 - level, other_confidence)
+    return _certified(cases, verdict, "not_worse", 1 - allowed, level, model_name)
 
 
 def certify_team(
@@ -193,15 +193,15 @@ def certify_team(
         hint = "Combiner().fit(other_cases)"
         raise ParameterError(message("combine", "must be fitted to other cases", "none", hint))
     tested = Tested.read(cases, combine)
-    found = _descend(tested, cases, 1 - target, 1 - level, other_confidence)
+    verdict = _descend(tested, cases, 1 - target, 1 - level, other_confidence)
     risk: Risk = "team" if combine is None else "combined_team"
-    return _certified(cases, found, risk, target, level, model_name)
+    return _certified(cases, verdict, risk, target, level, model_name)
 
 
 # ------------------------------------------------------------------ margin 0: the walk
 
 
-def _walk_discordant(tested: Tested, level: float) -> Found:
+def _walk_discordant(tested: Tested, level: float) -> Verdict:
     """Test the discordant cases by `certify`; concordant ones let the threshold down further."""
     differ = tested.model != tested.expert
     if not differ.any():
@@ -226,18 +226,18 @@ def _walk_discordant(tested: Tested, level: float) -> Found:
 
 def _descend(
     tested: Tested, cases: Cases, allowed: float, level: float, other_confidence: ArrayLike | None
-) -> Found:
+) -> Verdict:
     """Test thresholds from strict to loose; levels that do not fail are handed on."""
     scores, tested = _scores_apart(tested, cases, other_confidence)
     thresholds, shares = quantile_thresholds(scores, N_THRESHOLDS)
     granted = granted_at(shares, GRANTS)
     excess = [_excess(tested, t) for t in thresholds]
-    p_values = [_p_value(tested, each, allowed) for each in excess]
+    p_values = [_p_value(tested, losses, allowed) for losses in excess]
     runs = descend_from(np.array(p_values), level * granted)
     passed = [run.begin + run.n_passed - 1 for run in runs if run.n_passed]
     if passed:
         return float(thresholds[max(passed)]), None
-    seems_good = any(np.average(each, weights=tested.weight) < allowed for each in excess)
+    seems_good = any(np.average(losses, weights=tested.weight) < allowed for losses in excess)
     return math.inf, "not_enough_evidence" if seems_good else "accuracy_too_low"
 
 
@@ -323,14 +323,14 @@ def _difference_tail(difference: int, n: int, rate: float, margin: float) -> flo
 
 
 def _certified(
-    cases: Cases, found: Found, risk: Risk, target: float, level: float, model_name: str | None
+    cases: Cases, verdict: Verdict, risk: Risk, target: float, level: float, model_name: str | None
 ) -> CertifiedPoint:
     return CertifiedPoint(
-        **described(cases, found[0], model_name),
+        **described(cases, verdict[0], model_name),
         target_accuracy=target,
         confidence_level=level,
         method="spending" if risk == "not_worse" and target == 1 else "fixed_sequence",
         risk=risk,
-        reason=found[1],
+        reason=verdict[1],
         clusters=None if cases.clusters is None else "all_cases",
     )

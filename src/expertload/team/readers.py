@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -45,6 +45,7 @@ from expertload._labels import (
 from expertload._typing import AnyArray, ArrayLike, FloatArray, IntArray, Seed
 from expertload.exceptions import LabelError, ParameterError
 from expertload.significance import Interval
+from expertload.significance.interval import rate_interval
 
 Method = Literal["dawid_skene", "majority"]
 MOST_ROUNDS = 500
@@ -264,10 +265,10 @@ class Readings:
             Classes; None where nobody read a case.
         """
         order = random_generator(random_state).permutation(len(self))
-        found, first = np.unique(self.case[order], return_index=True)
+        read, first = np.unique(self.case[order], return_index=True)
         drawn = {
             self.cases[c]: self.labels[a]
-            for c, a in zip(found, self.answer[order[first]], strict=True)
+            for c, a in zip(read, self.answer[order[first]], strict=True)
         }
         return self._look_up(cases, drawn)
 
@@ -384,13 +385,7 @@ def anytime_interval(right: int, n: int, level: float) -> Interval:
         return mixture - likelihood >= -math.log(1 - level)
 
     ends = [_boundary(refuted, best, outside) for outside in (0.0, 1.0)]
-    return Interval(
-        estimate=best,
-        low=ends[0],
-        high=ends[1],
-        confidence_level=level,
-        standard_error=float(np.sqrt(best * (1 - best) / n)),
-    )
+    return replace(rate_interval(best, n, level), low=ends[0], high=ends[1])
 
 
 def _boundary(refuted: Callable[[float], bool], inside: float, outside: float) -> float:
