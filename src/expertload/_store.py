@@ -26,7 +26,7 @@ from expertload._typing import FloatArray
 from expertload.exceptions import FileFormatError
 
 LIST_OF_NUMBERS = re.compile(r"\[\s+([-+.\deE]+(?:,\s+[-+.\deE]+)*)\s+\]")
-# Whole numbers of more digits may be beyond floats.
+# Whole numbers with more digits may be too large for a float.
 MOST_DIGITS = 300
 
 

@@ -12,10 +12,10 @@ from tests.reference import certify as reference
 from tests.strategies import examples
 
 from expertload.operating_point.spending import (
+    ErrorLaw,
     Plan,
     binomial_mass,
     descend,
-    nothing_yet,
     plan,
 )
 
@@ -60,10 +60,10 @@ def test_binomial_mass(n, rate):
     np.testing.assert_allclose(
         mass, binom.pmf(np.arange(low, low + len(mass)), n, rate), rtol=1e-8, atol=1e-18
     )
-    law = nothing_yet(rate).after(n)
+    law = ErrorLaw(np.ones(1), 0, 0, rate).after(n)
     half = n // 2
     assert law.at_most(half, n) == pytest.approx(binom.cdf(half, n, rate), rel=1e-9)
-    later = nothing_yet(rate).after(max(n // 3, 1)).at_most(half, n)
+    later = ErrorLaw(np.ones(1), 0, 0, rate).after(max(n // 3, 1)).at_most(half, n)
     assert later == pytest.approx(binom.cdf(half, n, rate), rel=1e-9)
 
 

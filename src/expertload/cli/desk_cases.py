@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from expertload.desk.client import SentOutcome
     from expertload.desk.demo import Cast, Digits
 
-ROWS = 1_000
 HINTS = {
     cause: f"{cause.replace('_', ' ')}. Hint: name the policy's model with --model; "
     "'expertload desk policy list' shows it."
@@ -159,7 +158,7 @@ def _cases(
     taken = {role: name for role, name in roles.items() if name is not None}
     if len(numbers) > 1:
         taken.pop("label", None)  # the most probable class
-    for texts, values in source.batches(list(taken.values()), numbers, size=ROWS):
+    for texts, values in source.batches(list(taken.values()), numbers, size=1_000):
         written = [texts[name].to_pylist() for name in taken.values()]
         given = [values[name].to_pylist() for name in numbers]
         rows = zip(zip(*written, strict=True), zip(*given, strict=True), strict=True)

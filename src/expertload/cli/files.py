@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from expertload.io import PredictionsTable
 
 SUFFIXES = (".png", ".svg", ".pdf")
-DOTS_PER_INCH = 200
 
 
 # ------------------------------------------------------------------ models
@@ -272,6 +271,6 @@ def save_picture(draw: Callable[[], Any], out: Path) -> None:
     undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
     picture = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "expertload"}):
-        draw().figure_.savefig(picture, format=kind, dpi=DOTS_PER_INCH, metadata=undated)
+        draw().figure_.savefig(picture, format=kind, dpi=200, metadata=undated)
     with explained_write_errors(out):
         write_atomically(out, picture.getvalue())

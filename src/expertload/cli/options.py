@@ -68,11 +68,6 @@ class OptionGroup:
             *(name for name in signature(self.declared).parameters if name not in names)
         )
 
-    @property
-    def parameters(self) -> list[Parameter]:
-        """The options for typer."""
-        return list(_parameters(self.declared, self.left_out))
-
 
 def takes(**groups: OptionGroup) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of some groups; it is called with an object for each group.
@@ -81,7 +76,9 @@ def takes(**groups: OptionGroup) -> Callable[[Callable[..., None]], Callable[...
     """
 
     def decorate(run: Callable[..., None]) -> Callable[..., None]:
-        shared = {name: group.parameters for name, group in groups.items()}
+        shared = {
+            name: [*_parameters(group.declared, group.left_out)] for name, group in groups.items()
+        }
 
         @wraps(run)
         def command(**given: Any) -> None:

@@ -559,8 +559,7 @@ def draw_certified(ax: Axes, point: OperatingPoint) -> Line2D | None:
 def _alone(load: FloatArray) -> IntArray:
     """Return the points with a gap on both sides."""
     breaks: IntArray = np.append(-1, np.flatnonzero(np.isnan(load)))
-    alone: IntArray = breaks[1:][np.diff(breaks) == 2] - 1
-    return alone
+    return np.asarray(breaks[1:][np.diff(breaks) == 2] - 1)
 
 
 def _with_gaps(point: CertifiedPoint) -> tuple[FloatArray, FloatArray]:

@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from expertload.monitoring import AccuracyMonitor
 
 SIZE = (7.2, 5.4)
-# Evidence below this means that nothing is against the promise; its exact value does not matter,
+# The evidence at the bottom of the plot: below it, nothing speaks against the promise.
 LEAST_SHOWN = 0.01
-# nor does evidence far beyond the alarm: the line leaves the plot.
+# The plot ends at this many times the evidence of an alarm; a higher line leaves it.
 MOST_TIMES = 100
-BELOW_TARGET, BELOW_BOUND = 0.15, 0.05
 
 
 class EvidenceDisplay(_draw.Drawn):
@@ -140,7 +139,7 @@ class EvidenceDisplay(_draw.Drawn):
         audits = np.arange(1, len(self.lower_bound) + 1)
         (line,) = ax.plot(audits, self.lower_bound, color=_draw.BLUE, linewidth=1.4)
         _guide(ax, self.target_accuracy, f"promised {promised(self.target_accuracy)}", _draw.GUIDE)
-        low = min(self.target_accuracy - BELOW_TARGET, self.lower_bound[-1] - BELOW_BOUND)
+        low = min(self.target_accuracy - 0.15, self.lower_bound[-1] - 0.05)
         ax.set(ylim=(max(low, 0), 1.005), ylabel="Average accuracy\nis at least")
         _draw.quiet(ax, "y")
         return line

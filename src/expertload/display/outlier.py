@@ -13,7 +13,7 @@ from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases
 from expertload.display import _draw
 from expertload.display._draw import PointMarks, draw_marks, visible
-from expertload.metrics.outliers import check_outlier_cases, opposite, outlier_auroc_score
+from expertload.metrics.outliers import check_outlier_cases, opposite
 from expertload.tally import COMPARISON_SLACK
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 SIZE = (9.6, 4.4)
-BARS = 40
 # Scores such as the energy have long tails. A thousandth on either side is not drawn, so that a few
 # cases do not squeeze all others into one bar.
 TAIL = 0.001
@@ -83,7 +82,7 @@ class OutlierDisplay(_draw.Drawn):
         true, false = table.accepted_correct[::-1], table.accepted_errors[::-1]
         self.true_positive_rate: FloatArray = np.append(0.0, true / true[-1])
         self.false_positive_rate: FloatArray = np.append(0.0, false / false[-1])
-        self.auroc = outlier_auroc_score(is_outlier, outlier_score, sample_weight=sample_weight)
+        self.auroc = float(np.trapezoid(self.true_positive_rate, self.false_positive_rate))
         self.histogram = _histogram(cases)
         # The first point of the curve flags nothing, so scores are one place behind.
         threshold = float(table.confidence[::-1][max(self._reached() - 1, 0)])
@@ -185,7 +184,7 @@ def _histogram(cases: Cases) -> tuple[FloatArray, FloatArray, FloatArray]:
     weight = np.ones(len(score)) if weight is None else weight
     low = float(np.quantile(score, TAIL, method="lower"))
     high = float(np.quantile(score, 1 - TAIL, method="higher"))
-    edges = np.histogram_bin_edges(score, BARS, (low, high))
+    edges = np.histogram_bin_edges(score, bins=40, range=(low, high))
 
     def shares(side: BoolArray) -> FloatArray:
         counts: FloatArray = np.histogram(score[side], edges, weights=weight[side])[0]

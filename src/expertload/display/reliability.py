@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 SIZE = (5.4, 6.2)
-HISTOGRAM_BINS = 20
 CURVE = "expertload-reliability-curve"
 SMALLEST_DOT, LARGEST_DOT = 12.0, 64.0
 
@@ -73,9 +72,7 @@ class ReliabilityDisplay(_draw.OfPredictions):
         self.confidence, self.accuracy, self.share = curve
         self.expected_error = curve.expected_error
         self.kolmogorov_smirnov_error = kolmogorov_smirnov_error(cases)
-        counts, _ = np.histogram(
-            cases.confidence, bins=HISTOGRAM_BINS, range=(0, 1), weights=cases.weight
-        )
+        counts, _ = np.histogram(cases.confidence, bins=20, range=(0, 1), weights=cases.weight)
         self.histogram: FloatArray = counts / counts.sum()
         self.binning = f"{n_bins} bins of equal {strategy}"
         self.name = name

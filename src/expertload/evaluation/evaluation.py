@@ -458,4 +458,6 @@ def _edges(low: float, high: float) -> FloatArray:
     if high == low:
         margin = max(0.5, abs(low) * 1e-9)
         low, high = low - margin, high + margin
-    return 2 * np.linspace(low / 2, high / 2, N_BINS + 1)  # the range may be beyond all floats
+    return 2 * np.linspace(
+        low / 2, high / 2, N_BINS + 1
+    )  # halved first, because the range may overflow

@@ -439,5 +439,4 @@ def _log_evidence(errors: FloatArray, audits: FloatArray, error_rate: FloatArray
     exponents -= largest
     np.exp(exponents, out=exponents)
     exponents *= TILT_PARTS.reshape(bets_first)
-    total: FloatArray = np.minimum(largest + np.log(exponents.sum(axis=0)), MOST_LOG)
-    return total
+    return np.asarray(np.minimum(largest + np.log(exponents.sum(axis=0)), MOST_LOG))

@@ -6,11 +6,11 @@ threshold neither level is split.
 
 - *B keeps the promise*, by the evidence below. A case that A delegates is read with probability 1,
   another one with the audit rate.
-- *The load is lower.* Of n cases that only one of both accepts, B accepts k. If B accepts no more
-  than A, the mean of ``(2 p)^k (2 - 2 p)^(n - k)`` over p in (1/2, 1) is not expected to grow. In
-  closed form it is ``2^(n+1) B(k+1, n-k+1) P(Beta(k+1, n-k+1) > 1/2)``. A looser threshold always
-  shows more, because 2 p is at least one and 2 - 2 p at most one: choosing the loosest threshold
-  that keeps the promise needs no correction.
+- *The load is lower.* Of n cases that exactly one of the two accepts, B accepts k. If B accepts no
+  more than A, the mean of ``(2 p)^k (2 - 2 p)^(n - k)`` over p in (1/2, 1) is not expected to grow.
+  In closed form it is ``2^(n+1) B(k+1, n-k+1) P(Beta(k+1, n-k+1) > 1/2)``. A looser threshold
+  always shows more, because 2 p is at least one and 2 - 2 p at most one: choosing the loosest
+  threshold that keeps the promise needs no correction.
 
 **Evidence over a stream of cases**, valid however often one looks.
 Each case that is read and accepted is a bet that fewer than r = 1 - target of them are wrong
@@ -341,8 +341,7 @@ class ChallengerMonitor:
 
     def _scaled(self, evidence: FloatArray) -> FloatArray:
         """Return the largest evidence, each scaled by the part of the level at its threshold."""
-        scaled: FloatArray = (evidence.T * self._granted).max(axis=-1) * self.needed_evidence
-        return scaled
+        return np.asarray((evidence.T * self._granted).max(axis=-1) * self.needed_evidence)
 
     @property
     def evidence(self) -> float:

@@ -400,7 +400,7 @@ class Points(Mapping[Key, Point]):
 
     def with_origin(self, origin: Origin) -> Self:
         """Return the same points with another origin."""
-        points = {key: replace(point, origin=origin) for key, point in self.items()}
+        points = {key: point.with_origin(origin) for key, point in self.items()}
         return replace(self, points=points, origin=origin)
 
 

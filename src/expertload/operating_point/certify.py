@@ -487,7 +487,8 @@ class ClusterAdvice(Advice):
         self._cases, self._unit = cases.take(rows), mixed[rows]
 
     def _reaches(self, target: float) -> bool:
-        return self._is_certified(self._cases, self._promise._replace(target=target))
+        promise = self._promise._replace(target=target)
+        return bet_on_clusters(self._cases, promise).loosest is not None
 
     def _suffices(self, n_cases: int) -> bool:
         if n_cases > MOST_REPEATED:
@@ -495,10 +496,7 @@ class ClusterAdvice(Advice):
         rounds, rows = np.divmod(np.arange(n_cases), len(self._cases))
         clusters = self._unit[rows] + rounds * len(self._cases)
         enlarged = replace(self._cases.take(rows), clusters=clusters)
-        return self._is_certified(enlarged, self._promise)
-
-    def _is_certified(self, cases: Cases, promise: Promise) -> bool:
-        return bet_on_clusters(cases, promise).loosest is not None
+        return bet_on_clusters(enlarged, self._promise).loosest is not None
 
 
 def check_unweighted(sample_weight: Any) -> None:

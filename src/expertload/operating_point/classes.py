@@ -313,11 +313,6 @@ class CertifiedGroupClasses(PointsByName[CertifiedClasses]):  # type: ignore[typ
             accepted[rows] = own._accepts(scores[rows], answers[rows])
         return Decisions(accepted, answers)
 
-    def with_origin(self, origin: Origin) -> CertifiedGroupClasses:
-        """Return the same points with another origin."""
-        points = {group: own.with_origin(origin) for group, own in self.items()}
-        return replace(self, points=points, origin=origin)
-
 
 def certify_classes(
     cases: Cases,

@@ -81,7 +81,7 @@ class Steps(NamedTuple):
     def at(self, thresholds: FloatArray) -> Steps:
         """Return the steps of given thresholds."""
         strict_to_loose = np.unique(thresholds)[::-1].astype(np.float64)
-        # The number of distinct confidences that each accepts; the first entry of a column: none.
+        # How many distinct confidences each threshold accepts; row 0 of a column is for none.
         row = np.searchsorted(-self.threshold, -strict_to_loose, side="right")
         accepted, errors = (np.append(0.0, column)[row] for column in self[1:3])
         capital = None if self.log_capital is None else np.append(0.0, self.log_capital)[row]

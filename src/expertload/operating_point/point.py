@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 Label: TypeAlias = str | int
 RankedBy = Literal["top_probability", "given_confidence", "score"]
 N_QUANTILES = 101
-# What rounding may do to one minus one minus a share.
+# The rounding error of 1 - (1 - share).
 ROUNDING = 1e-15
-# How close to one two probabilities add up if they are those of both classes of one case.
+# Two numbers whose sum is this close to one are the probabilities of both classes of one case.
 SURELY_ONE = 1e-6
 
 

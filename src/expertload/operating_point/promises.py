@@ -413,8 +413,7 @@ def lower_bounds(n_accepted: FloatArray, n_errors: FloatArray, error_level: floa
     smallest = np.append(0.0, _quantiles(ranks, n_cases, for_cases))
     least = smallest[np.searchsorted(ranks, n_accepted, side="right")]
     share = np.divide(most, least, out=np.ones_like(most), where=least > 0)
-    bounds: FloatArray = np.maximum(1 - share, 0.0)
-    return bounds
+    return np.asarray(np.maximum(1 - share, 0.0))
 
 
 def bounded_ranks(n_cases: int) -> IntArray:
@@ -427,8 +426,7 @@ def bounded_ranks(n_cases: int) -> IntArray:
 
 def _quantiles(ranks: IntArray, n_cases: int, level: float) -> FloatArray:
     """Quantiles of the order statistics of n uniform numbers."""
-    values: FloatArray = betaincinv(ranks, n_cases - ranks + 1.0, level)
-    return values
+    return np.asarray(betaincinv(ranks, n_cases - ranks + 1.0, level))
 
 
 @lru_cache(maxsize=64)
@@ -496,5 +494,4 @@ def _poisson_mass(mean: float) -> tuple[FloatArray, int]:
 
 def _log_poisson(count: IntArray, mean: float) -> FloatArray:
     """Log of Poisson probabilities."""
-    logs: FloatArray = xlogy(count, mean) - mean - gammaln(count + 1.0)
-    return logs
+    return np.asarray(xlogy(count, mean) - mean - gammaln(count + 1.0))

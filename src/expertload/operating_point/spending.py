@@ -88,7 +88,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -135,13 +135,9 @@ class Plan:
     def __init__(self, n_cases: int, target: float, level: float) -> None:
         self.n_cases, self.rate, self.level_to_spend = n_cases, 1 - target, level
         self.looks, self.laws = plan_looks(n_cases, target, level)
+        self.counts = np.array([look.n_cases for look in self.looks], dtype=np.int64)
         # Counts, and the level from each of them on, of a run between two looks.
         self.levels = cache(self._compute_levels)
-
-    @cached_property
-    def counts(self) -> IntArray:
-        """The number of cases of each look."""
-        return np.array([look.n_cases for look in self.looks], dtype=np.int64)
 
     def level(self, begun: int, n_cases: float) -> float:
         """Return the level, at this many cases, of a run that began at look `begun`."""
@@ -196,7 +192,7 @@ def plan(n_cases: int, target: float, error_level: float, *, tied: bool = False)
 def plan_looks(n_cases: int, target: float, level: float) -> tuple[list[Look], list[ErrorLaw]]:
     """Return the looks, and for each the law of the walks that crossed at none before it."""
     wanted = _wanted_counts(n_cases, target, level)
-    law, spent = nothing_yet(1 - target), 0.0
+    law, spent = ErrorLaw(np.ones(1), 0, 0, 1 - target), 0.0
     looks, laws = [], []
     for number, count in enumerate(wanted, start=1):
         budget = level * number / len(wanted) - spent
@@ -311,7 +307,8 @@ def _count_passed(accepted: FloatArray, errors: FloatArray, planned: Plan, begun
 class ErrorLaw(NamedTuple):
     """The law of the errors of a walk in which every case has the same error probability.
 
-    ``mass`` are the probabilities of ``fewest``, ``fewest + 1``, ... errors among ``n_cases``.
+    ``mass`` are the probabilities of ``fewest``, ``fewest + 1``, ... errors among ``n_cases``;
+    before the first case that is ``ErrorLaw(np.ones(1), 0, 0, rate)``.
     Paths that have crossed a boundary can be dropped, and the walk extended by more cases.
     """
 
@@ -347,11 +344,6 @@ class ErrorLaw(NamedTuple):
     def total(self) -> float:
         """The total probability of all paths."""
         return float(self.mass.sum())
-
-
-def nothing_yet(rate: float) -> ErrorLaw:
-    """Return the law before the first case."""
-    return ErrorLaw(np.ones(1), 0, 0, rate)
 
 
 def binomial_mass(n_cases: int, rate: float) -> tuple[FloatArray, int]:

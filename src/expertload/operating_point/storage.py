@@ -1,7 +1,8 @@
 """Policies as JSON: operating points, and the points of groups and answers.
 
-A document that was cut short or changed is refused by its digest, as for every `DocumentKind`. One
-whose digest is right is what `save` wrote, in this version or an older one. It is rebuilt as it is.
+A document that was cut short or changed is refused by its digest, as for every `DocumentKind`. If
+the digest is right, `save` wrote the document, in this version or an older one, so its numbers are
+not checked again.
 """
 
 from __future__ import annotations

@@ -312,8 +312,7 @@ def _moves(
 
     def counted(values: FloatArray) -> FloatArray:
         sums = np.bincount(place, values, shape[0] * shape[1]).astype(np.float64).reshape(shape)
-        still: FloatArray = np.cumsum(sums[:, ::-1], axis=1)[:, ::-1][:, 1:]
-        return still
+        return np.asarray(np.cumsum(sums[:, ::-1], axis=1)[:, ::-1][:, 1:])
 
     mass = np.ones(len(kept)) if weight is None else weight[kept]
     series = {

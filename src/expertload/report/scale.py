@@ -66,7 +66,7 @@ class Frame:
 
 
 def _share(value: ArrayLike, low: float, high: float) -> FloatArray:
-    """Return how far values are from low to high; halved, as the range may be beyond all floats."""
+    """Return how far values are from low to high; halved first, because the range may overflow."""
     halves = np.asarray(value, dtype=np.float64) / 2
     return np.asarray((halves - low / 2) / (high / 2 - low / 2))
 

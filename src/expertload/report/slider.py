@@ -109,8 +109,7 @@ class Stops:
     @property
     def load(self) -> FloatArray:
         """The share delegated at each stop."""
-        shares: FloatArray = (self.accepted[0] - self.accepted) / self.accepted[0]
-        return shares
+        return np.asarray((self.accepted[0] - self.accepted) / self.accepted[0])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the input of the page's script; infinity, which JSON lacks, is null."""

@@ -377,7 +377,7 @@ def effective_size_of_rate(cases: Cases) -> float:
 
 
 def effective_sizes_along_curve(cases: Cases) -> FloatArray:
-    """Return the same for the cases accepted at each threshold of the curve, O(n log n)."""
+    """Return that number for the cases accepted at each threshold of the curve, in O(n log n)."""
     table = cases.tally
     if cases.clusters is None and cases.weight is None:
         return table.accepted
@@ -389,7 +389,7 @@ def effective_sizes_along_curve(cases: Cases) -> FloatArray:
     end = n_accepted - 1
     weight = weight[order]
     total = np.cumsum(weight)[end]
-    # As a length, by `hypot`, because the squares of very small weights underflow.
+    # `hypot` gives the root of a sum of squares; squares of very small weights would underflow.
     most: FloatArray = (total / np.hypot.accumulate(weight)[end]) ** 2
     if cases.clusters is None or _are_single(cases.clusters):
         return most
@@ -404,10 +404,10 @@ def effective_sizes_along_curve(cases: Cases) -> FloatArray:
 def _spread(
     weight: FloatArray, wrong: FloatArray, cluster: IntArray, rate: FloatArray, end: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return sums over the clusters accepted at each row, which ends with a case.
+    """Return two sums over clusters, for the cases accepted at each row (its last case is `end`).
 
-    The first is of squared differences from the error rate (errors are few, so little cancels),
-    the second of squared weights. A case adds to what its cluster has before it.
+    The first sums squared differences from the error rate (errors are few, so little cancels), the
+    second squared weights. Both grow case by case, from what a cluster had before that case.
     """
     w_before, e_before = _before(weight, cluster), _before(wrong, cluster)
     squares = np.cumsum((2 * w_before + weight) * weight)[end]
@@ -450,8 +450,7 @@ def _divided(
     divided = np.where(np.asarray(alone) > NO_SPREAD * np.asarray(scale), divided, fewest)
     # The spread is estimated from so many clusters: Student's t varies more than the normal.
     known = np.maximum(np.asarray(fewest) - 3, 0) / np.maximum(np.asarray(fewest) - 1, 1)
-    sizes: FloatArray = np.maximum(known * divided, 1.0)
-    return sizes
+    return np.asarray(np.maximum(known * divided, 1.0))
 
 
 def _relative(n: int, weight: FloatArray | None) -> FloatArray:

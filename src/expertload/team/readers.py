@@ -207,14 +207,11 @@ class Readings:
         votes = np.zeros((len(self.cases), len(self.labels)))
         np.add.at(votes, (self.case, self.answer), 1.0)
         shares = votes / votes.sum(axis=1, keepdims=True)
-        if method == "majority":
-            return self._agreed(shares, None)
-        fixed = self._truth({} if known is None else known)
-        return self._agreed(*self._weigh(shares, fixed))
-
-    def _agreed(self, probabilities: FloatArray, confusions: FloatArray | None) -> Consensus:
-        answers = np.asarray(self.labels)[probabilities.argmax(axis=1)]
-        return Consensus(self.cases, probabilities, answers, confusions)
+        confusions = None
+        if method == "dawid_skene":
+            shares, confusions = self._weigh(shares, self._truth(known or {}))
+        answers = np.asarray(self.labels)[shares.argmax(axis=1)]
+        return Consensus(self.cases, shares, answers, confusions)
 
     def _weigh(self, shares: FloatArray, fixed: IntArray) -> tuple[FloatArray, FloatArray]:
         """Take turns between the classes of cases and the confusions of readers."""
