@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score, cross_validate
 
 from expertload import Cases, accuracy_at_load
-from expertload.display import COCComparisonDisplay, COCDisplay
+from expertload.display import COCComparisonDisplay, COCDisplay, COCFoldsDisplay
 from expertload.display._draw import mean_curve
 from expertload.exceptions import ParameterError, ShapeError
 from expertload.sklearn import aucoc_scorer
@@ -91,6 +91,14 @@ def test_weights_count(data):
     found = results(*data, cv=3)
     plain = COCDisplay.from_cv_results(found, *data).aucoc
     assert (COCDisplay.from_cv_results(found, *data, sample_weight=weight).aucoc != plain).all()
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_worst_fold_is_in_view_wherever_it_comes(order):
+    confidence = np.linspace(0, 1, 40)
+    right = [np.ones(40), np.arange(40) % 2]
+    folds = [COCDisplay.measured(Cases.from_correctness(right[i], confidence), 0.95) for i in order]
+    assert COCFoldsDisplay(folds).plot().ax_.get_ylim()[0] < 0.5
 
 
 def test_two_models_share_axes(data):

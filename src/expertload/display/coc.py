@@ -486,8 +486,10 @@ class COCFoldsDisplay(_draw.Drawn):
         """
         self._draw_on(_draw.one_axes(ax, figsize=SIZE))
         style = _draw.next_style(self.ax_)
-        for fold in self.folds:
-            _draw.zoom(self.ax_, fold.expert_load, fold.accuracy, None)
+        # All at once: limits that the first fold has set would be kept.
+        load = np.concatenate([fold.expert_load for fold in self.folds])
+        accuracy = np.concatenate([fold.accuracy for fold in self.folds])
+        _draw.zoom(self.ax_, load, accuracy, None)
         self.fold_lines_: list[Line2D] = []
         for fold in self.folds:
             points = _draw.along_curve(fold.expert_load, fold.accuracy)

@@ -209,7 +209,7 @@ class Readings:
         shares = votes / votes.sum(axis=1, keepdims=True)
         confusions = None
         if method == "dawid_skene":
-            shares, confusions = self._weigh(shares, self._truth(known or {}))
+            shares, confusions = self._weigh(shares, self._truth({} if known is None else known))
         answers = np.asarray(self.labels)[shares.argmax(axis=1)]
         return Consensus(self.cases, shares, answers, confusions)
 
