@@ -281,8 +281,7 @@ def _run(desk: Desk, listening: socket.socket, cast: Cast, link: str | None) -> 
 def _say_goodbye(desk: Desk, folder: Path) -> None:
     from expertload.desk.watch.state import state_of
 
-    state = desk.read(state_of)
-    counts = state["counts"]
+    counts = desk.read(state_of)["counts"]
     typer.echo(
         f"\n{counts['received']} cases received, {counts['decided']} decided automatically, "
         f"{counts['answers']} answers given."

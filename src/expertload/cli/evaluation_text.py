@@ -54,11 +54,10 @@ def print_evaluation(
             screen.print(f"For comparison: {one}, with no promise to a group.", style="dim")
         screen.print(_groups(evaluation))
     if evaluation.target_certification is not None:
-        certified = evaluation.target_certification.items()
-        targets = {promised(target): point for target, point in certified}
+        targets = evaluation.target_certification
         screen.print()
-        screen.print(_points("target", targets))
-        level = promised(evaluation.target_certification.confidence_level)
+        screen.print(_points("target", {promised(t): point for t, point in targets.items()}))
+        level = promised(targets.confidence_level)
         screen.print(f"All of these hold together, with {level} confidence.", style="dim")
     screen.print()
 

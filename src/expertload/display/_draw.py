@@ -63,7 +63,7 @@ def two_axes(ax: AxesOrPair, **layout: Any) -> tuple[Axes, Axes | None]:
 
 
 def _axes(ax: AxesOrPair, *, most: int, **layout: Any) -> list[Any]:
-    """Return the axes of a new figure, or the given ones, at most so many, as a list."""
+    """Return the given axes as a list, or those of a new figure; refuse more than `most`."""
     if ax is None:
         pyplot = require_extra("matplotlib.pyplot", "plot", "Plotting")
         return list(np.ravel(pyplot.subplots(layout="constrained", **layout)[1]))
@@ -442,23 +442,9 @@ def show_down_to(ax: Axes, accuracy: float) -> None:
     _set_bottom(ax, min(ax.get_ylim()[0], accuracy - 0.06 * (1.02 - accuracy)))
 
 
-def make_room_below(ax: Axes) -> None:
-    """Lower the bottom by a quarter of the height, for a legend that does not fit elsewhere."""
-    bottom = ax.get_ylim()[0]
-    _set_bottom(ax, bottom - (1 - bottom) / 3)
-
-
 def _set_bottom(ax: Axes, bottom: float) -> None:
     bottom = max(-0.02, bottom)  # no accuracy is lower than zero
     ax.set_ylim(bottom, 1 + max(0.02 * (1 - bottom), 1e-6))
-
-
-def draw_line(
-    ax: Axes, load: FloatArray, accuracy: FloatArray, *, label: str, **style: Any
-) -> Line2D:
-    """Draw a curve, with its true shape between points."""
-    (line,) = ax.plot(*along_curve(load, accuracy), gid=CURVE, **style)
-    return name_line(line, label)
 
 
 def draw_band(
@@ -508,8 +494,9 @@ def mark_operating_point(
         show_down_to(ax, accuracy)
         text = f"{percent(accuracy)} accuracy at {percent(load)} load"
         marks = draw_marks(ax, (load, accuracy), colour, label or text)
-    if not settle_legend(ax):
-        make_room_below(ax)
+    if not settle_legend(ax):  # make room below: a quarter of the new height
+        bottom = ax.get_ylim()[0]
+        _set_bottom(ax, bottom - (1 - bottom) / 3)
         settle_legend(ax)
     return marks
 

@@ -219,9 +219,9 @@ class COCDisplay(_draw.OfPredictions):
         style = {**_draw.next_style(self.ax_), **(line_options or {})}
         shown = self.band if band else None
         _draw.zoom(self.ax_, self.expert_load, self.accuracy, shown)
-        self.line_ = _draw.draw_line(
-            self.ax_, self.expert_load, self.accuracy, label=self._legend_entry(name), **style
-        )
+        points = _draw.along_curve(self.expert_load, self.accuracy)
+        (self.line_,) = self.ax_.plot(*points, gid=_draw.CURVE, **style)
+        _draw.name_line(self.line_, self._legend_entry(name))
         self.band_ = _draw.draw_band(self.ax_, self.accuracy, shown, self.line_)
         _draw.finish(self.ax_, self._legend_title())
         self.marks_: list[_draw.PointMarks] = []

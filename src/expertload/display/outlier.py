@@ -133,16 +133,15 @@ class OutlierDisplay(_draw.Drawn):
         self.scores_ax_ = None if second is None else first
         self._draw_on(first if second is None else second)
         if self.scores_ax_ is not None:
-            self._draw_densities(self.scores_ax_, *self.histogram)
+            self._draw_densities(self.scores_ax_)
         label = _draw.with_name(self.name if name is None else name, f"AUROC {self.auroc:.3f}")
         self.line_ = self._draw_roc(label)
         self.mark_ = self._mark()
         return self
 
-    def _draw_densities(
-        self, ax: Axes, edges: ArrayLike, inlier: ArrayLike, outlier: ArrayLike
-    ) -> None:
+    def _draw_densities(self, ax: Axes) -> None:
         """Draw the share of inliers and of outliers at each score, and the threshold."""
+        edges, inlier, outlier = self.histogram
         for shares, colour, label in (
             (inlier, _draw.BLUE, "inliers"),
             (outlier, _draw.VERMILION, "outliers"),

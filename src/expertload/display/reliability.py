@@ -107,7 +107,7 @@ class ReliabilityDisplay(_draw.OfPredictions):
         self._draw_diagram(_draw.with_name(self.name if name is None else name, errors))
         self.bars_: StepPatch | None = None
         if self.histogram_ax_ is not None:
-            self.bars_ = self._draw_histogram(self.histogram_ax_, self.histogram)
+            self.bars_ = self._draw_histogram(self.histogram_ax_)
         return self
 
     def _draw_diagram(self, label: str) -> None:
@@ -124,10 +124,10 @@ class ReliabilityDisplay(_draw.OfPredictions):
         _draw.quiet(ax, "x", "y")
         _draw.add_legend(ax, f"ECE over {self.binning}")
 
-    def _draw_histogram(self, ax: Axes, shares: FloatArray) -> StepPatch:
+    def _draw_histogram(self, ax: Axes) -> StepPatch:
         """Draw how often each confidence occurs, in the colour of the model's line."""
-        edges = np.linspace(0, 1, len(shares) + 1)
-        bars = ax.stairs(shares, edges, fill=True, color=self.line_.get_color(), alpha=0.45)
+        edges = np.linspace(0, 1, len(self.histogram) + 1)
+        bars = ax.stairs(self.histogram, edges, fill=True, color=self.line_.get_color(), alpha=0.45)
         ax.set(xlim=(0, 1), ylim=(0, None), xlabel="Confidence", ylabel="Share of cases")
         _draw.quiet(ax, "x", "y")
         if ax.get_shared_x_axes().joined(ax, self.ax_):

@@ -58,7 +58,7 @@ class GroupEvaluation:
 
     @property
     def is_small(self) -> bool:
-        """Whether too few cases are accepted for a useful accuracy; counts all cases if none is."""
+        """Whether too few cases are accepted for a useful accuracy; if none is, all cases count."""
         return (self.n_accepted or self.n_cases) < SMALL_GROUP
 
 

@@ -265,7 +265,7 @@ def _mixed(ordered: list[int], moments: Sequence[Any], keys: Sequence[Any]) -> l
 
 
 def _without_meaning(key: Key) -> bytes:
-    """Return a key to sort by that says nothing about the case: cases may be numbered in order."""
+    """Return a sort key that says nothing about the case, because keys may be in an order."""
     return blake2b(repr(key).encode("utf-8", "replace"), digest_size=8).digest()
 
 

@@ -47,7 +47,7 @@ Change = Literal["higher", "lower"]
 N_LEVELS = 19
 CHUNK = 5000
 FIRST_LOOK = 125  # new cases
-# A share of one cannot be exceeded. Bets on it must lose, which needs a number below one.
+# A share of one cannot be exceeded, so bets that it is must lose. The formula needs a number below.
 ALMOST = 1e-9
 
 

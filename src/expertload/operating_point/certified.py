@@ -378,7 +378,7 @@ Point = TypeVar("Point", bound=OperatingPoint)
 
 @dataclass(frozen=True, kw_only=True)
 class Points(Mapping[Key, Point]):
-    """A mapping to points, of which all have the same origin."""
+    """A mapping to points that share one origin, and one confidence that all promises hold."""
 
     points: dict[Key, Point]
     confidence_level: float

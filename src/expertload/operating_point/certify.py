@@ -56,8 +56,8 @@ from expertload.operating_point.point import origin_of
 from expertload.operating_point.spending import descend, plan
 
 TARGETS_PER_UNIT = 1000
-# More than this many times the given cases, or the fewest that can pass, is not useful advice; a
-# top so small that it would need them may well be luck.
+# Advice to bring more than this many times the given cases (or the fewest that can pass) is of no
+# use: what so few good cases at the top suggest may well be luck.
 MOST_TIMES = 20
 # Steps that advice tests again; more would change the answer by less than its rounding.
 MOST_STEPS = 100_000

@@ -137,10 +137,11 @@ START_FACTOR = 4
 # Of graded cases the first test takes as many as pass with this share of the loss that the target
 # allows.
 GRADED_SHARE = 0.6
-# From one beginning to the next, about. Closer ones would leave less level to each.
+# About how many times as many cases the next beginning takes. With a smaller factor there would be
+# more beginnings, and less level for each.
 SPACING = 4
-# The first beginning's share of the level; of clusters, each later one takes half of the rest.
-# Where the first fails the others have the rest; where it does not, nothing is lost.
+# The first beginning's share of the level; of clusters, each later one takes half of the rest. If
+# the first fails, the others still have the rest; if it passes, its level is handed on.
 FIRST_SHARE = 0.75
 # The seed of draws of clusters, which are always the same for the same cases.
 SEED = 0
@@ -337,7 +338,7 @@ def largest_cluster(cases: Cases) -> int:
 
 
 def _thresholds(cases: Cases, promise: Promise) -> tuple[FloatArray, FloatArray, Cases]:
-    """Return thresholds, strict to loose, the share each is expected to accept, and other cases."""
+    """Return thresholds, strict to loose, the share each should accept, and the cases to test."""
     if promise.thresholds is not None:
         given = np.unique(promise.thresholds)[::-1]
         return given, np.linspace(1 / len(given), 1, len(given)), cases

@@ -295,7 +295,7 @@ def any_passes(n_accepted: FloatArray, n_errors: FloatArray, rate: float, level:
 
 
 def least_cases(target: float, error_level: float) -> int:
-    """The fewest cases that can pass a test: all right, and enough of them."""
+    """The fewest cases that pass a test if all of them are right."""
     return cases_for_errors(0, target, error_level)
 
 

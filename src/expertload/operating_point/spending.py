@@ -100,7 +100,7 @@ from expertload.operating_point.ladder import Run, first_failure, least_cases
 
 # The first look, in units of the fewest cases that can pass without an error.
 FIRST_FACTOR = 2.1
-# From one look to the next, about.
+# About how many times as many cases the next look takes.
 SPACING = 2.0
 # Intervals of counts between two looks, each with a level of its own.
 INTERVALS = 4
@@ -180,7 +180,7 @@ class Plan:
 
 @lru_cache(maxsize=64)
 def plan(n_cases: int, target: float, error_level: float, *, tied: bool = False) -> Plan:
-    """Return the plan for a number of cases, a target and a level, and whether cases are tied."""
+    """Return the plan for a number of cases, a target and a level; ties lower the level."""
     single = len(_wanted_counts(n_cases, target, error_level)) == 1
     whole = error_level / (1 + error_level) if tied and not single else error_level
     return Plan(n_cases, target, whole)
@@ -219,7 +219,8 @@ def _wanted_counts(n_cases: int, target: float, level: float) -> list[int]:
 def _affordable(law: ErrorLaw, wanted: int, n_cases: int, budget: float) -> tuple[int, int] | None:
     """Return a number of cases near the one wanted and the most errors that the budget allows.
 
-    A little later where not even none is allowed; then the fewest cases that allow as many.
+    If not even zero errors are within the budget, later numbers are tried. Of the numbers of cases
+    that allow as many errors, the smallest is returned.
     """
     count, errors = wanted, _most_errors(law, wanted, budget)
     while errors is None and count < n_cases:
@@ -273,7 +274,7 @@ def descend(n_accepted: FloatArray, n_errors: FloatArray, planned: Plan) -> tupl
 def _passes(
     looks: list[int], alive: int | None, accepted: float, errors: float, planned: Plan
 ) -> int | None:
-    """Return at which look the run that passes this row has begun; None if none passes."""
+    """Return the look at which the run that passes this row began; None if the row fails."""
     p_value = float(bdtr(errors, int(accepted), planned.rate))
     if alive is not None and p_value <= planned.level(alive, accepted):
         return alive

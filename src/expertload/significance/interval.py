@@ -144,7 +144,7 @@ def _bounds(cases: Cases, estimate: Linearised, level: float) -> tuple[float, fl
 
 
 def _one_sided_rate(cases: Cases, level: float) -> float:
-    """Upper bound on a rate never seen in n cases."""
+    """Return an upper bound on the rate of something that did not happen in any of the cases."""
     effective_n = effective_size(len(cases.correct), cases.weight, cases.clusters)
     return -math.expm1(math.log((1 - level) / 2) / effective_n)
 
@@ -363,7 +363,7 @@ def effective_size(
 
 
 def effective_size_of_rate(cases: Cases) -> float:
-    """Return how many independent cases tell as much about the accuracy over all cases."""
+    """Return how many independent cases would tell as much about the accuracy as these do."""
     n = len(cases.correct)
     most = effective_size(n, cases.weight)
     if cases.clusters is None or _are_single(cases.clusters):

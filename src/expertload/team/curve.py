@@ -92,8 +92,8 @@ def team_curve(cases: Cases, *, combine: Combiner | None = None) -> TeamCurve:
     Parameters
     ----------
     cases : Cases
-        Cases with `expert_answers`, made by `Cases.from_predictions`. Where nobody read a case,
-        the answers to the others stand for it, by their inclusion probability if it is known.
+        Cases with `expert_answers`, made by `Cases.from_predictions`. Cases that nobody read are
+        represented by those that were read, weighted by inclusion probability if it is known.
     combine : Combiner, optional
         Combine each expert's answer with the model's probabilities. A fitted one must have been
         fitted to other cases. One that is not fitted is fitted to these cases in five folds, each
@@ -204,7 +204,7 @@ def _interval(cases: Cases, sides: Sides, threshold: float, level: float) -> Int
     part += sides.read / sides.read.sum() * (gain - more)
     value = min(max(alone + more, 0.0), 1.0)
     error = linearise(value, len(cases) * part, cluster=cases.clusters).standard_error
-    # Without any spread, as many cases tell of it as were read.
+    # Without any spread, the cases that were read are counted.
     independent = effective_size(len(cases), sides.read, cases.clusters)
     if error > 0:
         independent = max(value * (1 - value) / error**2, 1.0)

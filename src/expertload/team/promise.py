@@ -2,10 +2,10 @@
 
 Not worse than the experts
 --------------------------
-Let m and h tell whether model and expert are wrong. Only cases that the model decides differ
-between the team and the experts alone, and among them only those where one is right and the other
-wrong. Of these *discordant* cases, call one good if the expert alone is wrong. A threshold harms if
-fewer than half of the discordant cases it accepts are good. Given their number they are
+The team differs from the experts alone only on cases that the model decides, and of these only
+where one of model and expert is right and the other wrong. Of these *discordant* cases, call one
+good if the expert alone is wrong. A threshold harms if fewer than half of the discordant cases it
+accepts are good. Given their number they are
 independent, so the tests of `expertload.operating_point.spending` apply unchanged, with a target of
 one half. Concordant cases change nothing: the threshold moves down to the next discordant case.
 

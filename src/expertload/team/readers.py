@@ -50,7 +50,7 @@ from expertload.significance.interval import rate_interval
 Method = Literal["dawid_skene", "majority"]
 MOST_ROUNDS = 500
 CONVERGED = 1e-6
-# Odds of an error against those of the other readers that are bet on, and the part of each bet.
+# How many times the odds of the other readers a reader's odds of an error are; one bet on each.
 ODDS = (1.5, 2.0, 3.0, 5.0)
 # Halvings that find the end of an interval to the last digits.
 HALVINGS = 60
@@ -70,8 +70,8 @@ class Reader(NamedTuple):
     confusion : ndarray of shape (n_classes, n_classes)
         Counts: the true class by row, the reader's answer by column.
     evidence : float
-        Evidence that this reader errs more often than the others did on these cases; 20 or more
-        happens to one equally good reader in 20 at most, however often one looks. See
+        Evidence that this reader errs more often than the others did on these cases. An equally
+        good reader ever reaches 20 with a probability of at most 1/20, however often one looks. See
         `reader_evidence`.
     """
 
