@@ -59,5 +59,7 @@ def test_bad_sides():
         metrics.outlier_auroc_score([1, 2], [0.1, 0.2])
     with pytest.raises(ParameterError, match="'positive'"):
         metrics.outlier_aupr_score([1, 0], [0.1, 0.2], positive="ood")
+    with pytest.raises(LabelError):
+        metrics.fpr_at_tpr_error([1, 2], [0.1, 0.2], tpr=0)
     with pytest.raises(ParameterError, match="'tpr'"):
         metrics.fpr_at_tpr_error([1, 0], [0.1, 0.2], tpr=95)

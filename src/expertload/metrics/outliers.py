@@ -124,9 +124,9 @@ def fpr_at_tpr_error(
     0.5
     """
     level = check_fraction(tpr, "tpr")
+    true, false = _flagged(is_outlier, outlier_score, sample_weight, positive)
     if level == 0:
         return 0.0  # a rate of zero flags nothing
-    true, false = _flagged(is_outlier, outlier_score, sample_weight, positive)
     # Tolerance for sums of weights; the lowest threshold finds everything, so one always qualifies.
     reached = true / true[0] >= level - COMPARISON_SLACK
     return float(false[np.flatnonzero(reached)[-1]] / false[0])
