@@ -141,12 +141,9 @@ def _info(name: str, default: Any) -> Any:
     return typer.Option(f"--{name.replace('_', '-')}") if default is False else typer.Option()
 
 
-Text = str | None
-
-
 def fields_of(made: type, **spelled: str) -> Callable[[Any], Any]:
     """Give a function the fields of a class as parameters; some options are spelled otherwise."""
-    other = {name: Annotated[Text, typer.Option(option)] for name, option in spelled.items()}
+    other = {name: Annotated[str | None, typer.Option(option)] for name, option in spelled.items()}
 
     def decorate(run: Any) -> Any:
         run.__signature__, run.__annotations__ = signature(made), made.__annotations__ | other

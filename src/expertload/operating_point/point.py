@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
 
 Label: TypeAlias = str | int
-RankedBy = Literal["top_probability", "given_confidence", "score"]
-N_QUANTILES = 101
 # The rounding error of 1 - (1 - share).
 ROUNDING = 1e-15
 # Two numbers whose sum is this close to one are the probabilities of both classes of one case.
@@ -92,7 +90,7 @@ class Origin:
         Version of expertload that made it.
     """
 
-    ranked_by: RankedBy = "given_confidence"
+    ranked_by: Literal["top_probability", "given_confidence", "score"] = "given_confidence"
     score: ConfidenceScore | None = None
     labels: tuple[Label, ...] | None = None
     probability_columns: tuple[str | None, ...] | None = None
@@ -361,7 +359,7 @@ def _quantiles(table: Tally) -> tuple[float, ...]:
     """Return the smallest confidences that 0, 1, ..., 100 % of the weight do not exceed."""
     share = np.cumsum(table.weight)
     share /= table.total
-    wanted = np.linspace(0, 1, N_QUANTILES) - COMPARISON_SLACK
+    wanted = np.linspace(0, 1, 101) - COMPARISON_SLACK
     row = np.minimum(np.searchsorted(share, wanted), len(share) - 1)
     return tuple(table.confidence[row].astype(np.float64).tolist())
 

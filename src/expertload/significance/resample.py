@@ -38,7 +38,6 @@ from expertload.tally import COMPARISON_SLACK, cumulative_from_top, delegated_ma
 
 Metric = Callable[[Cases], float]
 
-EXCHANGES = ("predictions", "ranks")
 # Resamples times cases handled together, so that temporaries stay in a few megabytes.
 CELLS = 1 << 17
 
@@ -341,7 +340,7 @@ def permutation_test(
     """
     check_count(n_rounds, "n_rounds")
     rng = random_generator(random_state)
-    check_option(exchange, EXCHANGES, "exchange")
+    check_option(exchange, ("predictions", "ranks"), "exchange")
     check_counted(cases_a, cases_b)
     check_same_cases(cases_a, cases_b)
     if metric is aucoc_score:  # which needs no probabilities
