@@ -12,7 +12,6 @@ from expertload._names import Positive
 from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases
 from expertload.display import _draw
-from expertload.display._draw import PointMarks, draw_marks, visible
 from expertload.metrics.outliers import check_outlier_cases, opposite
 from expertload.tally import COMPARISON_SLACK
 
@@ -136,7 +135,10 @@ class OutlierDisplay(_draw.Drawn):
             self._draw_densities(self.scores_ax_)
         label = _draw.with_name(self.name if name is None else name, f"AUROC {self.auroc:.3f}")
         self.line_ = self._draw_roc(label)
-        self.mark_ = self._mark()
+        x, y = self.fpr_at_tpr, float(self.true_positive_rate[self._reached()])
+        text = f"FPR {percent(x)} at {percent(self.tpr)} TPR"
+        self.mark_ = _draw.draw_marks(self.ax_, (x, y), self.line_.get_color(), text)
+        _draw.settle_legend(self.ax_)
         return self
 
     def _draw_densities(self, ax: Axes) -> None:
@@ -160,7 +162,7 @@ class OutlierDisplay(_draw.Drawn):
         ax, false, true = self.ax_, self.false_positive_rate, self.true_positive_rate
         style = _draw.line_style(sum(line.get_gid() == CURVE for line in ax.lines))
         _draw.draw_diagonal(ax)
-        keep = visible(false, true)
+        keep = _draw.visible(false, true)
         (line,) = ax.plot(false[keep], true[keep], gid=CURVE, linewidth=1.8, **style)
         _draw.name_line(line, label)
         x_label, y_label = AXIS_LABELS[self.positive]
@@ -168,14 +170,6 @@ class OutlierDisplay(_draw.Drawn):
         _draw.quiet(ax, "x", "y")
         _draw.add_legend(ax)
         return line
-
-    def _mark(self) -> PointMarks:
-        at = self._reached()
-        x, y = float(self.false_positive_rate[at]), float(self.true_positive_rate[at])
-        text = f"FPR {percent(x)} at {percent(self.tpr)} TPR"
-        marks = draw_marks(self.ax_, (x, y), self.line_.get_color(), text)
-        _draw.settle_legend(self.ax_)
-        return marks
 
 
 def _histogram(cases: Cases) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -15,7 +15,7 @@ from expertload._check import (
     message,
     random_generator,
 )
-from expertload._typing import FloatArray, IntArray, Seed
+from expertload._typing import FloatArray, Seed
 from expertload.exceptions import ParameterError
 from expertload.monitoring.audits import check_blocks
 from expertload.monitoring.bets import BLOCK, Capital, accuracy_bets, advance, growth_rates, start
@@ -142,7 +142,16 @@ def required_audits(
         hit = refuted.any(axis=1)
         alarms[alive[hit]] = first + 1 + refuted[hit].argmax(axis=1)
         alive, capital = alive[~hit], Capital(capital.n_audits, capital.stakes[~hit])
-    return _summarised(alarms, n_before)
+    late = (alarms == 0) | (alarms > n_before)
+    delays = np.where(alarms[late] == 0, np.inf, alarms[late] - n_before)
+    if not late.any():
+        delays = np.array([np.inf])
+    return RequiredAudits(
+        mean=float(delays.mean()),
+        percentile_95=float(np.quantile(delays, 0.95, method="inverted_cdf")),
+        false_alarms=float(1 - late.mean()),
+        n_rounds=rounds,
+    )
 
 
 def _audits(
@@ -156,16 +165,3 @@ def _audits(
     doubtful = rng.random(draws.shape) < chance
     factor = np.where(doubtful, inside / DOUBTFUL_SHARE, (1 - inside) / (1 - DOUBTFUL_SHARE))
     return (draws < rate * factor).astype(float), np.where(doubtful, 1 / ratio, 1.0)
-
-
-def _summarised(alarms: IntArray, after: int) -> RequiredAudits:
-    late = (alarms == 0) | (alarms > after)
-    delays = np.where(alarms[late] == 0, np.inf, alarms[late] - after)
-    if not late.any():
-        delays = np.array([np.inf])
-    return RequiredAudits(
-        mean=float(delays.mean()),
-        percentile_95=float(np.quantile(delays, 0.95, method="inverted_cdf")),
-        false_alarms=float(1 - late.mean()),
-        n_rounds=len(alarms),
-    )
