@@ -87,7 +87,8 @@ def original(tmp_path_factory):
     table = {"case_id": np.arange(3000), **predictions(3000)}
     table["y_true"] = table.pop("label")
     del table["id"], table["group"]
-    for name in ("predictions.parquet", "audited.parquet", "a.csv", "b.csv"):
+    names = ("a.csv", "b.csv", "small.csv", "large.csv", "predictions.parquet", "audited.parquet")
+    for name in names:
         write(folder / name, table)
     read = np.where(np.arange(3000) % 10, table["y_true"], np.roll(table["y_true"], 1))
     write(folder / "predictions.csv", {**table, "doctor": read})
