@@ -167,10 +167,14 @@ def test_blanks_around_an_answer_do_not_count_and_other_letters_are_refused(tmp_
         ([{"answers": ["A"]}, {"answers": []}, {"answers": ["B"]}], "lacks 1 value"),
         ([{"answers": ["A"]}, {"answers": None}, {"answers": ["B"]}], "lacks 1 value"),
         ([{"answers": ["A"]}, {"answers": ["A", None]}, {"answers": ["B"]}], "sum to one"),
-        ([{"answers": ["A"]}, {"answers": "A"}, {"answers": ["B"]}], "No predictions"),
+        (
+            [{"answers": ["A"]}, {"answers": "A"}, {"answers": ["B"]}],
+            "'answers' is read if every row",
+        ),
         ([{"logprobs": {"A": -1, "B": "low"}}, {"logprobs": {"A": -1}}], "lacks 1 value"),
         ([{"logprobs": {"A": -1, "B": None}}, {"logprobs": {"A": -1}}], "lacks 1 value"),
         ([{"logprobs": [-1, -2]}, {"logprobs": [-1, -3]}], "No predictions"),
+        ([{"logprobs": [{"token": "A", "logprob": -0.1}]}] * 2, "'logprobs' is read if every row"),
     ],
 )
 def test_odd_judgements_are_refused(tmp_path, rows, wanted):

@@ -269,12 +269,19 @@ def find_columns(
             return _of_classes(columns, picked, header, names)
         if header.is_named(names.label) and confidence is None:
             raise _without_columns(header, label, values)
+    judged = next(filter(None, map(header.same, (*TOKENS, *VOTES))), None)
+    shape = (
+        ""
+        if judged is None
+        else f" The column '{judged}' is read if every row has an object of log probabilities by "
+        'token, {"A": -0.1, "B": -2.3}, or for votes a list of answers, ["A", "A", "B"].'
+    )
     raise FileFormatError(
         f"No predictions were found in {header.where}: it needs a label (y_true, label, target or "
         "class) with probabilities (p_*, prob_* or proba_*, or all columns named exactly as the "
         "label's values) or logits (logit_*), or confidence with correct or with a label and a "
-        f"prediction (y_pred). {header.listed} Hint: name the columns (--label, --probabilities, "
-        "--logits, --confidence, --correct, --prediction)."
+        f"prediction (y_pred). {header.listed}{shape} Hint: name the columns (--label, "
+        "--probabilities, --logits, --confidence, --correct, --prediction)."
     )
 
 
