@@ -223,7 +223,10 @@ class FittedOnLogits(ABC):
     def _check_inputs(self, inputs: ArrayLike) -> FloatArray:
         if self.input == "probabilities":
             return log_probabilities(check_probabilities(inputs, "inputs"))
-        logits = _check_class_logits(inputs, "inputs")
+        logits = as_floats(inputs, "inputs", ndim=(1, 2)).astype(np.float64, copy=False)
+        if logits.ndim == 1 or logits.shape[1] == 1:  # the log-odds of the second class
+            positive = logits.reshape(-1)
+            logits = np.column_stack([np.zeros_like(positive), positive])
         hint = f'{type(self).__name__}(input="probabilities") takes them'
         warn_if_probabilities(logits, hint, stacklevel=5)
         return logits
@@ -319,15 +322,6 @@ def _read_names(value: Any, n_columns: int) -> list[str]:
     return list(value)
 
 
-def _check_class_logits(logits: ArrayLike, name: str) -> FloatArray:
-    """Return logits with one column per class; a single column has the second class's log-odds."""
-    array = as_floats(logits, name, ndim=(1, 2)).astype(np.float64, copy=False)
-    if array.ndim == 1 or array.shape[1] == 1:
-        positive = array.reshape(-1)
-        return np.column_stack([np.zeros_like(positive), positive])
-    return array
-
-
 # ------------------------------------------------------------------ logits
 
 
@@ -377,9 +371,7 @@ def log_odds(logits: FloatArray) -> FloatArray:
 
 def one_hot(target: IntArray, n_classes: int) -> FloatArray:
     """Return a row for each case that is one in its class's column and zero elsewhere."""
-    indicator = np.zeros((len(target), n_classes))
-    indicator[np.arange(len(target)), target] = 1.0
-    return indicator
+    return (target[:, None] == np.arange(n_classes)).astype(np.float64)
 
 
 def normalise_rows(scores: FloatArray, fallback: FloatArray) -> FloatArray:

@@ -38,7 +38,7 @@ from expertload.calibrators.base import (
     log_odds,
     log_probabilities,
 )
-from expertload.calibrators.scaling import Minimum, TemperatureScaling, fit_logistic
+from expertload.calibrators.scaling import TemperatureScaling, fit_logistic
 from expertload.scores import (
     entropy_confidence,
     gini_confidence,
@@ -148,10 +148,9 @@ class CorrectnessModel(FittedOnLogits):
         odds, predicted = _prediction(inputs)
         seen = Seen(odds, predicted == target, weight, predicted)
         self.strength_ = _choose_strength(seen, self.n_folds, self.n_classes_)
-        found = _regress(seen, self.strength_, self.n_classes_)
-        self.slope_, self.intercept_ = float(found.x[0]), float(found.x[1])
-        self.offset_ = found.x[2:].copy()
-        self.converged_ = found.converged
+        x, self.converged_, _ = fit_logistic(*seen, n_groups=self.n_classes_, ridge=self.strength_)
+        self.slope_, self.intercept_ = float(x[0]), float(x[1])
+        self.offset_ = x[2:].copy()
 
 
 class Seen(NamedTuple):
@@ -184,24 +183,17 @@ def _choose_strength(seen: Seen, n_folds: int, n_classes: int) -> float:
     """Return the strength with the lowest log loss on left-out cases; the stronger one if equal."""
     folds = _folds(len(seen.odds), n_folds)
     losses = [
-        sum(
-            _log_loss(_regress(seen.take(~held), strength, n_classes).x, seen.take(held))
-            for held in folds
-        )
-        for strength in STRENGTHS
+        sum(_log_loss(seen, held, strength, n_classes) for held in folds) for strength in STRENGTHS
     ]
     return STRENGTHS[int(np.argmin(losses))]
 
 
-def _log_loss(x: FloatArray, seen: Seen) -> float:
-    score = x[0] * seen.odds + x[1] + x[2:][seen.predicted]
-    against = np.where(seen.right, -score, score)
-    return float(seen.weight @ np.logaddexp(0, against))
-
-
-def _regress(seen: Seen, strength: float, n_classes: int) -> Minimum:
-    """Return slope, intercept and offsets."""
-    return fit_logistic(*seen, n_groups=n_classes, ridge=strength)
+def _log_loss(seen: Seen, held: Any, strength: float, n_classes: int) -> float:
+    """Return the log loss of the cases held out, under the fit to the others."""
+    x = fit_logistic(*seen.take(~held), n_groups=n_classes, ridge=strength).x
+    odds, right, weight, predicted = seen.take(held)
+    score = x[0] * odds + x[1] + x[2:][predicted]
+    return float(weight @ np.logaddexp(0, np.where(right, -score, score)))
 
 
 # ------------------------------------------------------------------ confidence score

@@ -156,11 +156,10 @@ class KCal(Calibrator):
             self.bandwidth_ = float(self.bandwidth)
 
     def _fit_projection(self, features: FloatArray, target: IntArray, weight: FloatArray) -> None:
-        n_features = features.shape[1]
         share = weight / weight.sum()
         self.centre_: FloatArray = share @ features
         if self.projection is None:
-            self.axes_: FloatArray = np.eye(n_features)
+            self.axes_: FloatArray = np.eye(features.shape[1])
         elif isinstance(self.projection, str):
             offset = features - self.centre_
             self.axes_ = (
@@ -218,12 +217,11 @@ def class_posterior(
     `class_weight` has one row per support case, which is zero except in the column of its class.
     """
     weight = class_weight / class_weight.max()
-    uniform = np.full(weight.shape[1], 1 / weight.shape[1])
     result = np.empty((len(points), weight.shape[1]))
     for rows in _blocks(len(points), len(support)):
         kernel = _kernel(_relative_distances(points[rows], support), bandwidth)
         sums = kernel @ weight
-        result[rows] = normalise_rows(sums, np.broadcast_to(uniform, sums.shape))
+        result[rows] = normalise_rows(sums, np.full_like(sums, 1 / sums.shape[1]))
     return result
 
 
@@ -327,10 +325,10 @@ def learn_axes(
 
     from scipy.optimize import minimize  # slow to import
 
-    found = minimize(
+    minimum = minimize(
         objective, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS}
     )
-    return np.asarray(found.x).reshape(start.shape)
+    return np.asarray(minimum.x).reshape(start.shape)
 
 
 def loss_and_gradient(

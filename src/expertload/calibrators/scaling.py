@@ -163,11 +163,11 @@ class TemperatureScaling(Calibrator):
             self.temperature_ = _best_on_grid(inputs, target, weight)
             self.converged_, self.n_iter_ = True, len(PAPER_GRID)
             return
-        found = fit_inverse_temperature(inputs, target, weight)
-        self.temperature_ = 1 / found.value
-        self.converged_, self.n_iter_ = found.converged, found.n_iter
-        if not found.converged:
-            self._warn(found.remark)
+        best = fit_inverse_temperature(inputs, target, weight)
+        self.temperature_ = 1 / best.value
+        self.converged_, self.n_iter_ = best.converged, best.n_iter
+        if not best.converged:
+            self._warn(best.remark)
 
     def _transform(self, inputs: FloatArray) -> FloatArray:
         return softmax(centre(inputs) / self.temperature_)
@@ -326,14 +326,14 @@ class SoftmaxRegression:
         # linearly.
         energy = float(gradient @ (gradient / diagonal))
         shape = (len(x), len(x))
-        found, _ = cg(
+        step, _ = cg(
             LinearOperator(shape, product),
             -gradient,
             rtol=min(0.1, energy**0.5),
             maxiter=min(2 * len(x), MAX_PRODUCTS),
             M=LinearOperator(shape, lambda v: v / diagonal),
         )
-        return np.asarray(found)
+        return np.asarray(step)
 
     def minimise(self, start: FloatArray) -> Minimum:
         """Return the minimum, by Newton's method with step halving."""
@@ -371,11 +371,10 @@ class _Linear(Calibrator):
         problem = SoftmaxRegression(forward, adjoint, logits, soft, weight, prior)
         # Start at a scale where the logits are not saturated.
         factor = min(fit_inverse_temperature(logits, target, weight).value, 1.0)
-        found = problem.minimise(factor * prior.mean)
-        self.converged_, self.n_iter_ = found.converged, found.n_iter
-        if not found.converged:
+        x, self.converged_, self.n_iter_ = problem.minimise(factor * prior.mean)
+        if not self.converged_:
             self._warn("the fit did not converge; use a larger penalty.")
-        return found.x
+        return x
 
 
 def bounded(logits: FloatArray) -> FloatArray:
@@ -435,8 +434,8 @@ class VectorScaling(_Linear):
     def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
         k = self.n_classes_
         prior = Prior(np.repeat([1.0, 0.0], k), np.full(2 * k, self.penalty / weight.sum()))
-        found = self._fit_map(_scale, _scale_adjoint, inputs, target, weight, prior)
-        self.scale_, self.shift_ = np.split(found, 2)
+        x = self._fit_map(_scale, _scale_adjoint, inputs, target, weight, prior)
+        self.scale_, self.shift_ = np.split(x, 2)
 
     def _transform(self, inputs: FloatArray) -> FloatArray:
         return softmax(bounded(inputs) * self.scale_ + self.shift_)
@@ -515,8 +514,8 @@ class MatrixScaling(_Linear):
     def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
         k = self.n_classes_
         prior = self._prior(weight.sum())
-        found = self._fit_map(_multiply, _multiply_adjoint, inputs, target, weight, prior)
-        self.matrix_, self.intercept_ = found[:-k].reshape(k, k), found[-k:]
+        x = self._fit_map(_multiply, _multiply_adjoint, inputs, target, weight, prior)
+        self.matrix_, self.intercept_ = x[:-k].reshape(k, k), x[-k:]
 
     def _prior(self, total_weight: float) -> Prior:
         k = self.n_classes_
@@ -632,6 +631,6 @@ def fit_logistic(
     target = np.column_stack([1 - soft, soft])
     prior = Prior(np.zeros_like(start), strength)
     problem = SoftmaxRegression(forward, adjoint, odds / scale, target, weight, prior)
-    found = problem.minimise(start)
-    found.x[0] /= scale
-    return found
+    minimum = problem.minimise(start)
+    minimum.x[0] /= scale
+    return minimum
