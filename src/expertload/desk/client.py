@@ -133,12 +133,12 @@ class DeskClient:
         keys: list[str] = []
         content: list[str] = []
         size = 0
-        for each in lines:
-            line = json.dumps(each) + "\n"
+        for values in lines:
+            line = json.dumps(values) + "\n"
             if keys and (len(keys) == batch_size or size + len(line) > MOST_BYTES):
                 yield from self._send_batch(path, keys, "".join(content))
                 keys, content, size = [], [], 0
-            keys.append(str(each.get("key")))
+            keys.append(str(values.get("key")))
             content.append(line)
             size += len(line)
         if keys:

@@ -50,7 +50,6 @@ FIRST, SECOND = "model of May", "model of June"
 N_TRAIN, N_CERTIFY = 80, 400
 N_HIDDEN, RIDGE, SHARPNESS = 1_000, 3.0, 8.0
 LEARN_AFTER = 300  # the second network learns from what experts answered of the first images
-TARGET_ACCURACY = 0.95
 BRIGHTEST = 16.0
 ENLARGED = 16  # by how much the sent image is larger than the original
 
@@ -130,7 +129,7 @@ def train() -> Digits:
     point = certify(
         np.array(CLASSES)[labels[certifying]],
         network(spoil(images[certifying], rng)),
-        target_accuracy=TARGET_ACCURACY,
+        target_accuracy=0.95,
         labels=list(CLASSES),
         model_name=FIRST,
     )

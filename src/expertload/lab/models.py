@@ -24,7 +24,6 @@ with needs_extra("lab", "expertload.lab.models"):
 
 from expertload.losses.build import call_builder, import_callable
 
-STEMS = ("small", "medium", "large")
 SIDE = 7  # side of the map that the hidden layer of the tiny network sees, for images of any size
 
 
@@ -180,7 +179,7 @@ def tiny_cnn(
 
 
 def _stem(kind: str, in_channels: int) -> list[nn.Module]:
-    check_option(kind, STEMS, "stem")
+    check_option(kind, ("small", "medium", "large"), "stem")
     if kind == "large":
         first = nn.Conv2d(in_channels, 64, 7, stride=2, padding=3, bias=False)
         return [first, nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, padding=1)]

@@ -147,13 +147,12 @@ class Gate:
         request = Request(scope, _limited(receive, most_bytes(path)))
         try:
             answer = self.direct.get((scope["method"], path))
-            if answer is not None:
-                response = await answer(request)
-            else:
+            if answer is None:
                 if path.startswith("/api/") and scope["method"] not in ("GET", "HEAD"):
                     require(await _sender(request), *ROLES)
                 await self.app(scope, request.receive, send)
                 return
+            response = await answer(request)
         except (DeskRefusedError, DeskUnavailableError, ClientDisconnect) as error:
             response = await answer_error(request, error)
             if not request.headers.get("content-length", "").isdecimal() or (

@@ -229,13 +229,13 @@ def _read_or_refuse(line: bytes, read: Callable[[bytes], T]) -> T | DeskRefusedE
 
 
 def _good(read: Sequence[T | DeskRefusedError]) -> list[T]:
-    return [each for each in read if not isinstance(each, DeskRefusedError)]
+    return [line for line in read if not isinstance(line, DeskRefusedError)]
 
 
 def _answer(kind: str, read: Sequence[Any], stored: Sequence[Any]) -> Response:
     """Answer every line of a request; `stored` are the results of the good ones."""
     left = iter(stored)
-    results = [each if isinstance(each, DeskRefusedError) else next(left) for each in read]
+    results = [line if isinstance(line, DeskRefusedError) else next(left) for line in read]
     if kind == JSON and isinstance(results[0], DeskRefusedError):
         raise results[0]
     return Response(b"".join(map(_line, range(1, len(read) + 1), read, results)), media_type=kind)

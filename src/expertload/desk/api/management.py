@@ -162,8 +162,8 @@ class AdoptBody(Body, populate_by_name=True):
 @onlooker.get("/challengers", summary="Models in shadow, and whether one may take over")
 async def show_challengers(request: Request) -> dict[str, list[dict[str, Any]]]:
     """Return the evidence for each model in shadow."""
-    found = await desk_of(request).aread(challengers.challengers_of)
-    return {"challengers": [each.to_dict() for each in found]}
+    models = await desk_of(request).aread(challengers.challengers_of)
+    return {"challengers": [model.to_dict() for model in models]}
 
 
 @manager.post(
@@ -376,16 +376,11 @@ async def stream(
     return export_response(request, format, cases, f"desk.{format}")
 
 
-def export_response(
-    request: Request,
-    format: Format,  # noqa: A002
-    which: Which,
-    name: str,
-) -> Response:
+def export_response(request: Request, kind: Format, which: Which, name: str) -> Response:
     """Stream cases as a file with this name."""
     return StreamingResponse(
-        export_bytes(desk_of(request), format, which=which),
-        media_type=MEDIA_TYPES[format],
+        export_bytes(desk_of(request), kind, which=which),
+        media_type=MEDIA_TYPES[kind],
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )
 

@@ -39,7 +39,7 @@ def add_golden(transaction: Transaction, sent: Sequence[SentCase]) -> int:
     """
     due = transaction.now + transaction.project.rules.due_seconds * SECOND
     wanted = []
-    for case in {each.key: each for each in sent}.values():
+    for case in {case.key: case for case in sent}.values():
         known = select(cases.c.digest).where(transaction.in_project(cases), cases.c.key == case.key)
         if (digest := transaction.value(known)) is not None:
             if digest != case.digest:

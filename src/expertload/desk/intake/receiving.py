@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import Table, select
 
 from expertload.desk.intake.case import CONTROL, SentCase, Shadow
 from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy, unrouted
@@ -136,10 +136,10 @@ class Decider(NamedTuple):
 def deciders_of(transaction: Transaction) -> list[Decider]:
     """Return the policies that decide now: one on trial comes before the active one."""
     strict = transaction.project.rules.strict
-    found = transaction.rows(_DECIDERS, project=transaction.project.id)
+    rows = transaction.rows(_DECIDERS, project=transaction.project.id)
     return [
         Decider(number, since, read_policy(document), not strict or confirmed, share, doubtful)
-        for number, since, document, confirmed, share, doubtful in found
+        for number, since, document, confirmed, share, doubtful in rows
     ]
 
 
@@ -244,11 +244,9 @@ class _Batch:
     def __init__(self, transaction: Transaction) -> None:
         self.transaction = transaction
         self.due = transaction.now + transaction.project.rules.due_seconds * SECOND
-        self.cases: list[Row] = []
-        self.bodies: list[Row] = []
-        self.decisions: list[Row] = []
+        # In the order of the foreign keys.
+        self.rows: dict[Table, list[Row]] = {t: [] for t in (cases, bodies, decisions, shadows)}
         self.readings: list[Wanted] = []
-        self.shadows: list[Row] = []
 
     def add(self, number: int, sent: SentCase, routed: Routed) -> Outcome:
         """Add one case: its row and, if it has them, its body, decision, reading and shadows."""
@@ -275,29 +273,27 @@ class _Batch:
             "due": due,
             **routed.columns(project, u),
         }
-        self.cases.append((event, row))
+        self.rows[cases].append((event, row))
         if case.body is not None:
-            self.bodies.append((event, {"id": number, **asdict(case.body)}))
+            self.rows[bodies].append((event, {"id": number, **asdict(case.body)}))
         its = {"case_id": number, "blind": True, "project_id": project.id, "received": now}
         for name, given in _others(sent, case):
-            self.shadows.append((event, answer_row(name, given, **its)))
+            self.rows[shadows].append((event, answer_row(name, given, **its)))
         if not decided or row["audit"]:
             why = "quality" if decided else "delegated"
             self.readings.append(Wanted(number, due, event, why))
         if not decided:
             return Outcome(case.key, "delegated", None, None, cause)
-        self.decisions.append((event, routed.decision(number, "auto", now)))
+        self.rows[decisions].append((event, routed.decision(number, "auto", now)))
         return Outcome(case.key, "decided", route.predicted, row["policy_id"], cause)
 
     def store(self) -> None:
-        """Write all rows, in the order of the foreign keys, and update the counters."""
+        """Write all rows, and update the counters."""
         transaction = self.transaction
-        transaction.insert_all(cases, self.cases)
-        transaction.insert_all(bodies, self.bodies)
-        transaction.insert_all(decisions, self.decisions)
+        for table, rows in self.rows.items():
+            transaction.insert_all(table, rows)
         open_readings(transaction, self.readings)
-        transaction.insert_all(shadows, self.shadows)
-        for name, rows in (("received", self.cases), ("decided", self.decisions)):
+        for name, rows in (("received", self.rows[cases]), ("decided", self.rows[decisions])):
             transaction.count(name, len(rows))
             transaction.count_hourly(name, len(rows))
             made_by = (row["policy_id"] for _, row in rows)

@@ -119,8 +119,8 @@ class RoutingPolicy:
             return np.array([case.confidence for case in cases], dtype=np.float64)
         given = [case.probabilities or {} for case in cases]
         if self.point.origin.score is None:
-            return np.array([max(each.values()) for each in given])
-        proba = np.array([[each[name] for name in self.classes] for each in given])
+            return np.array([max(probabilities.values()) for probabilities in given])
+        proba = np.array([[one[name] for name in self.classes] for one in given])
         return confidence_of(self.point.origin, proba)
 
     def _accepts(self, cases: list[SentCase], scores: FloatArray) -> BoolArray:

@@ -34,8 +34,8 @@ def as_json(probabilities: dict[str, float] | None) -> str | None:
 
 def as_sent(stored: bytes | str) -> dict[str, float]:
     """Return probabilities that were stored as JSON; null is NaN again."""
-    found = orjson.loads(stored)
-    return {name: math.nan if value is None else value for name, value in found.items()}
+    known = orjson.loads(stored)
+    return {name: math.nan if value is None else value for name, value in known.items()}
 
 
 @lru_cache(maxsize=256)
@@ -61,16 +61,16 @@ def receive_shadows(
     transaction: Transaction, sent: Sequence[Shadow]
 ) -> list[Stored | DeskRefusedError]:
     """Store answers to known cases; return what became of each. The others are stored."""
-    project, keys = transaction.project.id, list({each.key for each in sent})
-    found = transaction.rows(_CASES, project=project, keys=keys)
-    case_of = {key: number for key, number, *_ in found}
+    project, keys = transaction.project.id, list({shadow.key for shadow in sent})
+    rows = transaction.rows(_CASES, project=project, keys=keys)
+    case_of = {key: number for key, number, *_ in rows}
     numbers = list(case_of.values())
-    known = {(number, model or ""): written for _, number, model, written in found}
+    known = {(number, model or ""): written for _, number, model, written in rows}
     known |= {(n, m): written for n, m, written in transaction.rows(_KNOWN, numbers=numbers)}
     answered = {number for (number,) in transaction.rows(_ANSWERED, numbers=numbers)}
     common = {"project_id": project, "received": transaction.now}
     new = []
-    for key, model, probabilities in sorted(sent, key=lambda each: each[:2]):
+    for key, model, probabilities in sorted(sent, key=lambda shadow: shadow[:2]):
         case = case_of.get(key)
         if case is None or (case, model) in known:
             continue
@@ -80,7 +80,7 @@ def receive_shadows(
         row = answer_row(model, probabilities, case_id=case, blind=blind, **common)
         new.append((event, row))
     transaction.insert_all(shadows, new)
-    return [_result(each, case_of.get(each.key), known) for each in sent]
+    return [_result(shadow, case_of.get(shadow.key), known) for shadow in sent]
 
 
 def _result(
@@ -108,10 +108,9 @@ def opinions_of(transaction: Transaction, case: int) -> list[str]:
     """
     opinions = []
     for model, classes, predicted, confidence in transaction.rows(_BESIDE, case=case):
-        found = {"project": transaction.project.id, "model": model, "classes": classes}
-        pilot = sorted(first or 0.0 for (first,) in transaction.rows(_FIRST, **found, n=PILOT))
-        is_sure = len(pilot) == PILOT and (confidence or 0.0) >= pilot[round((1 - SURE) * PILOT)]
-        if is_sure:
+        values = {"project": transaction.project.id, "model": model, "classes": classes}
+        pilot = sorted(first or 0.0 for (first,) in transaction.rows(_FIRST, **values, n=PILOT))
+        if len(pilot) == PILOT and (confidence or 0.0) >= pilot[round((1 - SURE) * PILOT)]:
             opinions.append(predicted)
     return opinions
 

@@ -95,10 +95,10 @@ def _reads(request: Request) -> bool:
 def _page(
     transaction: Transaction, blind: bool, before: int = 2**62, case: str = "", about: str = ""
 ) -> dict[str, Any]:
-    found = events_before(transaction, before, case, about, blind=blind)
-    shown = found[:EVENTS_PER_PAGE]
+    rows = events_before(transaction, before, case, about, blind=blind)
+    shown = rows[:EVENTS_PER_PAGE]
     newest = select(seals.c.sha256).order_by(seals.c.id.desc()).limit(1)
-    more = shown[-1]["id"] if len(found) > EVENTS_PER_PAGE else None
+    more = shown[-1]["id"] if len(rows) > EVENTS_PER_PAGE else None
     return {"events": shown, "more": more, "head": transaction.value(newest), "blind": blind}
 
 

@@ -143,11 +143,11 @@ async def certify_again(
 @onlooker.get("/challengers")
 async def show_challengers(request: Request, notice: str = "", n: int = 0) -> Response:
     """Show every model in shadow: its evidence over time, and the steps to take over."""
-    found = await desk_of(request).aread(challengers_of)
+    challengers = await desk_of(request).aread(challengers_of)
     text = NOTICES.get(notice, "")
     if text and n > 0:
         text += f" {written(n)} waiting {'case was' if n == 1 else 'cases were'} decided anew."
-    views = [{"it": each, "chart": evidence_chart(each), "steps": _steps(each)} for each in found]
+    views = [{"it": c, "chart": evidence_chart(c), "steps": _steps(c)} for c in challengers]
     return render(request, "challengers.html.j2", challengers=views, notice=text)
 
 

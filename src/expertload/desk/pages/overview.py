@@ -130,8 +130,8 @@ def _course(
         .limit(1)
     )
     after = transaction.value(before_them) or 0
-    found = later_audits(transaction, monitor["policy"], after)
-    rows = found[: len(found) - n_newer]
+    later = later_audits(transaction, monitor["policy"], after)
+    rows = later[: len(later) - n_newer]
     audits = np.array([row.audit for row in rows], dtype=object)
     weight = np.array([weight_of(row) for row in rows])
     wrong, is_open = (audits == "wrong").astype(float), (audits == "open").astype(float)

@@ -66,10 +66,10 @@ class PageRoute(APIRoute):
             try:
                 if request.method not in ("GET", "HEAD"):
                     _check_form(request)
-                    for each in self.dependant.dependencies:
+                    for dependency in self.dependant.dependencies:
                         # FastAPI asks who comes when it has read the form; here, before.
-                        if each.call is not None and hasattr(each.call, "roles"):
-                            await each.call(request)
+                        if dependency.call is not None and hasattr(dependency.call, "roles"):
+                            await dependency.call(request)
                 return await inner(request)
             except Exception as error:
                 return _refused(request, error)
@@ -81,7 +81,10 @@ def _refused(request: Request, error: Exception) -> Response:
     status, told = failure_of(error)
     message, hint = told.message, told.hint
     if told.code == "unauthorized":
-        return _to_sign_in(request)
+        # The sign-in leads back; what was sent is not stored.
+        is_lost = request.method != "GET"
+        there = _page_before(request) if is_lost else request.url.path
+        return go(f"/sign-in?next={quote(there)}{'&lost=yes' if is_lost else ''}")
     if told.code == "unavailable":
         message, hint = f"{message} Nothing was changed.", "try again in a moment."
     elif told.code == "internal":
@@ -89,13 +92,6 @@ def _refused(request: Request, error: Exception) -> Response:
         message = "Something went wrong inside the desk."
         hint = "try again; if it happens again, tell your operator."
     return refusal(request, status, message, hint)
-
-
-def _to_sign_in(request: Request) -> Response:
-    """Redirect to the sign-in, which leads back; what was sent is not stored."""
-    is_lost = request.method != "GET"
-    there = _page_before(request) if is_lost else request.url.path
-    return go(f"/sign-in?next={quote(there)}{'&lost=yes' if is_lost else ''}")
 
 
 def _page_before(request: Request) -> str:

@@ -61,7 +61,8 @@ async def show(request: Request, reader: Reader, notice: str = "") -> Response:
     values |= {
         "held": held,
         "content": content_of(held),
-        "submission": _submission(held.lease),
+        # Of the lease, so that sending from two windows gives one answer.
+        "submission": hashlib.sha256(held.lease.encode()).hexdigest()[:32],
         "reasons": REASONS,
         "keys": _keys(held.classes),
     }
@@ -114,11 +115,6 @@ def _keys(classes: tuple[str, ...]) -> dict[str, str]:
     if all(len(name) == 1 and name in DIGITS for name in classes):
         return {name: name for name in classes}
     return dict(zip(classes, DIGITS, strict=False))
-
-
-def _submission(lease: str) -> str:
-    """Return the submission for a lease, so that sending from two windows gives one answer."""
-    return hashlib.sha256(lease.encode()).hexdigest()[:32]
 
 
 # ------------------------------------------------------------------ bodies

@@ -315,8 +315,8 @@ def add_token(transaction: Transaction, name: str, role: Role, *, days: int | No
 def find_token(transaction: Transaction, token: str) -> Principal | None:
     """Return who a token belongs to; None if it is not valid now."""
     held = {"digest": digest_of(token), "project": transaction.project.id}
-    found = transaction.rows(_FIND_TOKEN, **held, now=transaction.now)
-    return next((Principal(user, name, frozenset([role])) for user, name, role in found), None)
+    rows = transaction.rows(_FIND_TOKEN, **held, now=transaction.now)
+    return next((Principal(user, name, frozenset([role])) for user, name, role in rows), None)
 
 
 _FIND_TOKEN = (

@@ -204,12 +204,12 @@ def _fetched(address: str) -> dict[str, Any]:
 
     try:
         answer = httpx.get(address, timeout=TIMEOUT)
-        found = answer.raise_for_status().json()
+        content = answer.raise_for_status().json()
     except (httpx.HTTPError, ValueError) as error:
         raise _refuse(f"it does not answer ({type(error).__name__})") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise _refuse("it does not answer with a JSON object")
-    return found
+    return content
 
 
 def _refuse(why: str) -> DeskRefusedError:

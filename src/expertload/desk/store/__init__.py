@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy.exc import DBAPIError
 
 from expertload.desk.store.database import Database
-from expertload.desk.store.migrating import current_revision
+from expertload.desk.store.migrating import current_revision, upgrade
 from expertload.desk.store.postgres import PostgresDatabase
 from expertload.desk.store.sqlite import FILE, SqliteDatabase
 from expertload.exceptions import DataNotFoundError
@@ -39,7 +39,7 @@ def open_database(
     try:
         if not may_make and database.read(current_revision) is None:
             raise _no_desk(f"yet: {database.name} is empty")
-        database.migrate()
+        upgrade(database.engine, before=database.copy_before_upgrade)
     except BaseException as error:
         database.close()
         if isinstance(error, DBAPIError):

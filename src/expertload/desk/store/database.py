@@ -38,7 +38,6 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from expertload.desk.settings import Rules
-from expertload.desk.store.migrating import upgrade
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError
 
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
@@ -126,10 +125,6 @@ class Database(ABC):
     @abstractmethod
     def copy_before_upgrade(self, connection: Connection, revision: str) -> None:
         """Keep a copy of the tables, next to them."""
-
-    def migrate(self) -> None:
-        """Upgrade the tables, after a copy of the old ones."""
-        upgrade(self.engine, before=self.copy_before_upgrade)
 
     def write(self, work: Callable[[Connection], T], *, alone: bool = False) -> T:
         """Run work in a transaction and wait for its commit."""
@@ -238,12 +233,12 @@ class Transaction:
         self.project = self._find(project)
 
     def _find(self, name: str) -> Project:
-        found = self.rows(_PROJECT, wanted=name)
-        if not found:
+        rows = self.rows(_PROJECT, wanted=name)
+        if not rows:
             raise DeskRefusedError(
                 "no_such_project", f"There is no project '{name}'.", "open the desk again."
             )
-        ((number, name, secret, rules, rate),) = found
+        ((number, name, secret, rules, rate),) = rows
         return Project(number, name, secret, _rules(rules), rate)
 
     def rows(self, query: str, **values: Any) -> Rows:

@@ -64,11 +64,11 @@ def upgrade(engine: Engine, *, before: Callable[[Connection, str], None]) -> Non
     with engine.execution_options(desk_writes=True).begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
-        found = current_revision(connection)
-        if not _is_old(found):  # a server that started at the same time was first
+        revision = current_revision(connection)
+        if not _is_old(revision):  # a server that started at the same time was first
             return
-        if found is not None:
-            before(connection, found)
+        if revision is not None:
+            before(connection, revision)
         config = _config()
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
@@ -101,16 +101,16 @@ def newest_revision() -> str | None:
     return ScriptDirectory.from_config(_config()).get_current_head()
 
 
-def _is_old(found: str | None) -> bool:
+def _is_old(revision: str | None) -> bool:
     """Whether migrations are missing; a revision that this version does not know is refused."""
     known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
-    if found is not None and found not in known:
+    if revision is not None and revision not in known:
         raise DeskRefusedError(
             "newer_schema",
-            f"This database was made by a newer version of expertload (its schema is {found}).",
+            f"This database was made by a newer version of expertload (its schema is {revision}).",
             "install that version; a schema is never downgraded.",
         )
-    return found != newest_revision()
+    return revision != newest_revision()
 
 
 def _config() -> Config:
@@ -159,13 +159,13 @@ def restore(path: str | os.PathLike[str], database: Database) -> None:
 
 def _check(source: Connection, file: Path) -> None:
     try:
-        found = current_revision(source)
+        revision = current_revision(source)
     except Exception as error:
         raise DeskRefusedError("bad_backup", f"{file} is not a copy of a desk.") from error
-    if found != newest_revision():
+    if revision != newest_revision():
         raise DeskRefusedError(
             "bad_backup",
-            f"{file} is not a copy from this version of expertload: its schema is {found}.",
+            f"{file} is not a copy from this version of expertload: its schema is {revision}.",
             "copy it to an empty folder as desk.sqlite; opening that folder upgrades it.",
         )
 

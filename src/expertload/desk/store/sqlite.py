@@ -13,6 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -180,10 +181,11 @@ class SqliteDatabase(Database):
     def copy(self, target: Path) -> None:
         """Copy the database while it is in use."""
         _make_private(target)
-        with sqlite3.connect(self.file) as source, sqlite3.connect(target) as copy:
+        with (
+            closing(sqlite3.connect(self.file)) as source,
+            closing(sqlite3.connect(target)) as copy,
+        ):
             source.backup(copy)
-        source.close()
-        copy.close()
 
     def copy_before_upgrade(self, connection: Connection, revision: str) -> None:
         """Copy the database into a file next to it."""

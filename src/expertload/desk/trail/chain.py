@@ -231,9 +231,9 @@ def _different(transaction: Transaction, table: Table, rows: Rows) -> Iterator[s
     """Compare a table; of content that is too large for events, they have the digest."""
     columns = [c for c in table.columns if "digest" in c.info or not c.info.get("secret")]
     at_once = BODIES_AT_ONCE if table.name == "bodies" else ROWS_AT_ONCE
-    found = 0
+    n_rows = 0
     for row in _stream(transaction, select(*columns), at_once):
-        found += 1
+        n_rows += 1
         expected = rows.get(row.id)
         if expected is None:
             yield f"Row {row.id} of {table.name} is in no event."
@@ -246,11 +246,12 @@ def _different(transaction: Transaction, table: Table, rows: Rows) -> Iterator[s
                 yield (
                     f"Row {row.id} of {table.name}{named}: '{column.name}' differs from the events."
                 )
-    if found < len(rows):
-        yield f"{len(rows) - found} row(s) of {table.name} are in the events, but not in the table."
+    if n_rows < len(rows):
+        missing = len(rows) - n_rows
+        yield f"{missing} row(s) of {table.name} are in the events, but not in the table."
 
 
 def _stream(transaction: Transaction, query: Any, at_once: int = ROWS_AT_ONCE) -> Iterator[Any]:
     options = {"yield_per": at_once}
-    with transaction.connection.execute(query, execution_options=options) as found:
-        yield from found
+    with transaction.connection.execute(query, execution_options=options) as rows:
+        yield from rows

@@ -150,8 +150,8 @@ def _columns(desk: Desk, which: Which, *, is_csv: bool) -> Iterator[dict[str, An
         rows: Sequence[Any] = []
         with connection.execute(
             text(query), {"project": desk.project}, execution_options=options
-        ) as found:
-            for rows in found.partitions(at_once):
+        ) as result:
+            for rows in result.partitions(at_once):
                 yield made(_arrays(rows, columns, classes))
         if not rows:
             yield made(_arrays(rows, columns, classes))

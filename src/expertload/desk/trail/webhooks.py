@@ -210,16 +210,16 @@ async def _post_all(messages: Sequence[AnyRow], allowed: Sequence[str]) -> list[
 
     # A host is looked up once for all of its messages: one whose name nobody answers for would
     # otherwise take all threads that look up names.
-    found: dict[str, asyncio.Task[str]] = {}
+    addresses: dict[str, asyncio.Task[str]] = {}
     async with httpx.AsyncClient(timeout=TIMEOUT) as client:
-        posts = (_post(client, message, allowed, found) for message in messages)
+        posts = (_post(client, message, allowed, addresses) for message in messages)
         return list(await asyncio.gather(*posts))
 
 
-async def _found(host: str) -> str:
+async def _public_address(host: str) -> str:
     """Return an address of a host; refuse the host if any of its addresses is internal."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    addresses = [str(place[0]) for *_, place in found]
+    answers = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    addresses = [str(place[0]) for *_, place in answers]
     if any(map(is_internal, addresses)):
         raise PermissionError
     return addresses[0]
@@ -229,7 +229,7 @@ async def _post(
     client: httpx.AsyncClient,
     message: AnyRow,
     allowed: Sequence[str],
-    found: dict[str, asyncio.Task[str]],
+    addresses: dict[str, asyncio.Task[str]],
 ) -> str | None:
     """Send one message; return what went wrong, or None if it arrived.
 
@@ -252,9 +252,9 @@ async def _post(
             headers["Host"] = url.netloc.decode()
             named = {"sni_hostname": url.host}
             if url.host not in allowed:
-                if url.host not in found:
-                    found[url.host] = asyncio.create_task(_found(url.host))
-                url = url.copy_with(host=await asyncio.shield(found[url.host]))
+                if url.host not in addresses:
+                    addresses[url.host] = asyncio.create_task(_public_address(url.host))
+                url = url.copy_with(host=await asyncio.shield(addresses[url.host]))
             request = client.build_request(
                 "POST", url, content=message.payload, headers=headers, extensions=named
             )

@@ -126,14 +126,14 @@ def challengers_of(transaction: Transaction) -> list[Challenger]:
 
 def find_challenger(transaction: Transaction, model: str) -> Challenger:
     """Return one model in shadow."""
-    found = _challenger(transaction, model)
-    if found is None:
+    challenger = _challenger(transaction, model)
+    if challenger is None:
         raise DeskRefusedError(
             "not_found",
             f"No model '{model[:60]}' is in shadow.",
             "send its answers to POST /api/shadow.",
         )
-    return found
+    return challenger
 
 
 def _challenger(transaction: Transaction, model: str) -> Challenger | None:
@@ -141,13 +141,13 @@ def _challenger(transaction: Transaction, model: str) -> Challenger | None:
     active, trial = active_policy(transaction), trial_policy(transaction)
     mine = [p for p in (trial, active) if p is not None and read_policy(p.document).model == model]
     policy = mine[0] if mine else None
-    found: dict[str, Any] = {"project": transaction.project.id, "model": model}
-    newest = transaction.rows(_NEWEST, **found)
+    values: dict[str, Any] = {"project": transaction.project.id, "model": model}
+    newest = transaction.rows(_NEWEST, **values)
     if not newest or (policy is not None and policy.source != "challenger"):
         return None
     ((classes, last, _),) = newest
-    ((n_answers, restart),) = transaction.rows(_SINCE, **found, classes=classes)
-    pilot = transaction.rows(_PILOT, **found, after=restart, n=PILOT)
+    ((n_answers, restart),) = transaction.rows(_SINCE, **values, classes=classes)
+    pilot = transaction.rows(_PILOT, **values, after=restart, n=PILOT)
     if len(pilot) < PILOT:
         return Challenger(model, n_answers, 0, last, None, policy)
     target, level = _promise(transaction)
@@ -157,13 +157,13 @@ def _challenger(transaction: Transaction, model: str) -> Challenger | None:
         confidence_level=level,
         model_name=model,
     )
-    found["since"] = last_alarm(transaction)
+    values["since"] = last_alarm(transaction)
     (after, case, _) = pilot[-1]
-    rows = [Seen(*row) for row in transaction.rows(_ANSWERED, **found, after=after)]
+    rows = [Seen(*row) for row in transaction.rows(_ANSWERED, **values, after=after)]
     missing = set()
     if policy is None or policy is not active:  # otherwise, it answers these itself
         # Without an answer they make no bet; they come last, and count for the load only.
-        later = transaction.rows(_MISSING, **found, after=case)
+        later = transaction.rows(_MISSING, **values, after=case)
         rows += [Seen(*row)._replace(least=0.0) for row in later]
         missing = {number for number, *_ in later}
     now = _accepted_now(transaction, rows, active)
@@ -304,7 +304,7 @@ def _accepted_now(
     policy, before = read_policy(active.document), all_policies(transaction)
     known = {row.id: bool(row.accepted) for row in rows if row.policy == active.id}
     # If today's model has no name, an answer under a policy for a named one is of another model.
-    named = {each.id for each in before if read_policy(each.document).model is not None}
+    named = {p.id for p in before if read_policy(p.document).model is not None}
     alien = named if policy.model is None else set()
     others = [row.id for row in rows if row.id not in known and row.policy not in alien]
     for first in range(0, len(others), AT_ONCE):
@@ -339,8 +339,6 @@ def adopt(
     challenger = find_challenger(transaction, model)
     _check(transaction, challenger, share, seen)
     policy = challenger.policy
-    if share == 0:
-        return _go_back(transaction, challenger)
     if policy is None:
         number = add_policy(transaction, _document(transaction, challenger), source="challenger")
         if share == 1:
@@ -348,6 +346,8 @@ def adopt(
         else:
             begin(transaction, number, share=share)
         return number
+    if share == 0:
+        return _go_back(transaction, policy)
     state = "active" if share == 1 else "trial"
     if share == 1:
         replace_active(transaction, policy.id)
@@ -385,11 +385,8 @@ def _check(
         )
 
 
-def _go_back(transaction: Transaction, challenger: Challenger) -> int | None:
+def _go_back(transaction: Transaction, policy: AnyRow) -> int | None:
     """End the policy of a model; the policy that it replaced, if any, decides again."""
-    policy = challenger.policy
-    if policy is None:
-        return None
     before = transaction.first(
         select(policies)
         .join(monitors, monitors.c.policy_id == policies.c.id)
@@ -409,14 +406,14 @@ def _go_back(transaction: Transaction, challenger: Challenger) -> int | None:
 
 def _document(transaction: Transaction, challenger: Challenger) -> str:
     """Return the policy that the evidence certifies."""
-    found = {"project": transaction.project.id, "model": challenger.model}
-    ((_, _, written),) = transaction.rows(_NEWEST, **found)
+    project, model = transaction.project.id, challenger.model
+    ((_, _, written),) = transaction.rows(_NEWEST, project=project, model=model)
     if challenger.monitor is None or written is None:
         raise DeskRefusedError("not_shown", challenger.summary(), "send more of its answers.")
     names, known = {*orjson.loads(written)}, classes_of(transaction)
     # Readers know the classes in this order.
     classes = tuple(known) if names == {*known} else tuple(sorted(names))
-    return challenger.monitor.point(stream_origin(classes, challenger.model)).to_json()
+    return challenger.monitor.point(stream_origin(classes, model)).to_json()
 
 
 def stream_origin(classes: tuple[str, ...], model: str | None) -> Origin:

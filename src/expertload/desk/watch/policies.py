@@ -197,6 +197,8 @@ _REOPEN = (
 _READING = (
     "SELECT case_id FROM readings WHERE state IN ('waiting', 'leased') AND case_id IN :numbers"
 )
+
+
 # ------------------------------------------------------------------ deciding waiting cases anew
 
 
@@ -237,8 +239,8 @@ def decide_waiting(transaction: Transaction) -> int:
     event = transaction.event("waiting.decided_anew")
     transaction.update(policies, policy.id, event, caught_up=place)
     rows, sent = stored_cases(transaction, [reading.case_id for reading in waiting])
-    each = zip(waiting, rows, sent, route_all(transaction, sent), strict=True)
-    decided = [case for case in each if case[-1].is_decided]
+    routed = zip(waiting, rows, sent, route_all(transaction, sent), strict=True)
+    decided = [case for case in routed if case[-1].is_decided]
     for case in decided:
         _decide(transaction, *case)
     return len(decided)

@@ -112,9 +112,7 @@ def whole_accuracy(
     """
     if share_read is None:
         return None
-    audits = (
-        dict.fromkeys(("counted_errors", "counted", "open"), 0.0) if monitor is None else monitor
-    )
+    audits = monitor or dict.fromkeys(("counted_errors", "counted", "open"), 0.0)
     automatic = _bounds(audits["counted_errors"], audits["counted"], audits["open"])
     read = _bounds(second.settled - second.right, second.settled, 0)
     whole = dict.fromkeys(("accuracy", "low", "high"), 0.0)
@@ -209,10 +207,10 @@ def _finding(reader: Reader, all_readers: list[Reader]) -> str | None:
     """Say that a reader errs more often than the others, once there is enough evidence."""
     if reader.evidence < NAMED_AT:
         return None
-    others = [each for each in all_readers if each is not reader]
+    others = [other for other in all_readers if other is not reader]
     n, wrong = reader.n_readings, round(reader.n_readings * (1 - reader.accuracy.estimate))
-    theirs = sum(each.n_readings for each in others)
-    right = sum(each.n_readings * each.accuracy.estimate for each in others)
+    theirs = sum(other.n_readings for other in others)
+    right = sum(other.n_readings * other.accuracy.estimate for other in others)
     return (
         f"{reader.name} errs more often than the others: {wrong} of {n} readings were wrong "
         f"({100 * wrong / n:.0f} %), and {100 * (1 - right / theirs):.0f} % of theirs. "

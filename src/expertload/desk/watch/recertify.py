@@ -67,17 +67,17 @@ def recertify(
             "send more cases, and have them read.",
         )
     monitor = ChallengerMonitor.from_confidences(
-        [each.confidence or 0.0 for each in pilot],
+        [case.confidence or 0.0 for case in pilot],
         target_accuracy=target_accuracy,
         confidence_level=confidence_level,
         model_name=model,
     )
     later = _own(transaction, f"{USABLE} AND c.id > {after}", **now)
-    rows = [each for each in later if is_set_apart(transaction.project, each)]
+    rows = [case for case in later if is_set_apart(transaction.project, case)]
     classes = (rows or pilot)[-1].classes
     same = classes_digest(classes)
     # With other classes it is another model, of which the cases before say nothing.
-    changed = [n for n, each in enumerate(rows, 1) if classes_digest(each.classes) != same]
+    changed = [n for n, case in enumerate(rows, 1) if classes_digest(case.classes) != same]
     count_cases(monitor, rows[max(changed, default=0) :], False)
     if not monitor.is_certified:
         raise DeskRefusedError(
@@ -107,7 +107,7 @@ def _own(
         WHERE c.project_id = :project AND c.probabilities IS NOT NULL AND {condition}
         ORDER BY c.id {order}
     """
-    found = []
+    cases = []
     for *row, written in transaction.rows(query, project=transaction.project.id, **values):
         given = orjson.loads(written)
         known = {name: p for name, p in given.items() if p is not None}
@@ -115,8 +115,8 @@ def _own(
         confidence = None if flaw or top is None else known[top]
         # As if it were accepted: then it counts as read if its draw is below the rate.
         seen = Seen(*(*row, top, confidence, given))
-        found.append(seen._replace(accepted=True))
-    return found
+        cases.append(seen._replace(accepted=True))
+    return cases
 
 
 # ------------------------------------------------------------------ blind labels

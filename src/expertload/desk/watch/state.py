@@ -53,8 +53,8 @@ FEWEST_CASES = 100
 def _counters(transaction: Transaction, which: ColumnElement[bool]) -> Counter[str]:
     """Return the counters of which a condition holds; others are 0."""
     name, n = counters.c.name, func.sum(counters.c.value)
-    found = select(name, n).where(transaction.in_project(counters), which).group_by(name)
-    return Counter({counter: int(value) for counter, value in transaction.all(found)})
+    query = select(name, n).where(transaction.in_project(counters), which).group_by(name)
+    return Counter({counter: int(value) for counter, value in transaction.all(query)})
 
 
 def state_of(transaction: Transaction) -> dict[str, Any]:
@@ -219,8 +219,8 @@ def readers_needed(arrivals_an_hour: float, seconds_a_reading: float) -> int:
 def hourly_counts(transaction: Transaction, kind: str, hours: range) -> dict[int, int]:
     """Return the counters of a kind by the hour; hours without any are left out."""
     names = [f"{kind}@{hour}" for hour in hours]
-    found = _counters(transaction, counters.c.name.in_(names))
-    return {int(name.partition("@")[2]): n for name, n in found.items()}
+    counts = _counters(transaction, counters.c.name.in_(names))
+    return {int(name.partition("@")[2]): n for name, n in counts.items()}
 
 
 def capacity_of(transaction: Transaction) -> dict[str, Any]:

@@ -110,10 +110,10 @@ def _read_clean(request: DataRequest, missing: DataNotFoundError) -> tuple[Split
 def _read_corrupted(folder: Path, corruption: str, severities: tuple[int, ...]) -> Split:
     path = folder / f"{corruption}.npy"
     images, labels = _read_array(path), _read_array(folder / "labels.npy")
-    each, rest = divmod(len(images), len(SEVERITIES))
+    size, rest = divmod(len(images), len(SEVERITIES))
     if rest or len(images) != len(labels):
         raise damaged(path, f"has {len(images)} images for {len(labels)} labels")
-    rows = np.concatenate([np.arange((s - 1) * each, s * each) for s in severities])
+    rows = np.concatenate([np.arange((s - 1) * size, s * size) for s in severities])
     return checked_split(path, images[rows], labels[rows], 100)
 
 

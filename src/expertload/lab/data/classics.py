@@ -133,15 +133,12 @@ def _find_idx(request: DataRequest, stem: str) -> Path:
     return request.find(*inside, f"{stem}.gz", stem)
 
 
-UNSIGNED_BYTE = 0x08
-
-
 def read_idx(path: Path) -> ImageArray:
     """Return the array in an IDX file of unsigned bytes, gzipped or not."""
     with reading(path, "IDX"):
         raw = path.read_bytes()
         content = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-        if content[:3] != bytes([0, 0, UNSIGNED_BYTE]):
+        if content[:3] != b"\0\0\x08":  # the last is the code of unsigned bytes
             raise ValueError("it does not start like an IDX file of unsigned bytes")
         shape = np.frombuffer(content, dtype=">u4", count=content[3], offset=4)
         values = np.frombuffer(content, dtype=np.uint8, offset=4 + shape.nbytes)

@@ -219,17 +219,15 @@ def frost(images: FloatArray, rng: np.random.Generator, level: tuple[float, ...]
     procedurally, so that no picture has to be shipped. The strengths are the benchmark's.
     """
     picture, frosting = level
-    n, rows, columns, channels = images.shape
-    layer = ice(n, rows, columns, rng)
-    return picture * images + frosting * (layer if channels == 3 else luminance(layer))
+    layer = ice(*images.shape[:3], rng)
+    return picture * images + frosting * (layer if images.shape[3] == 3 else luminance(layer))
 
 
 def fog(images: FloatArray, rng: np.random.Generator, level: tuple[float, ...]) -> FloatArray:
     """Add a cloud and darken again to the brightness that was there."""
     strength, decay = level
     brightest = images.max(axis=(1, 2, 3), keepdims=True)
-    n, rows, columns = images.shape[:3]
-    layer = cloud(n, rows, columns, decay, rng)[..., None]
+    layer = cloud(*images.shape[:3], decay, rng)[..., None]
     foggy: FloatArray = (images + strength * layer) * brightest / (brightest + strength)
     return foggy
 

@@ -23,17 +23,14 @@ from filelock import FileLock
 from expertload.exceptions import DataDamagedError, DownloadError
 from expertload.lab.data.files import RemoteFile, damaged
 
-RETRIES = 3
-SILENCE = 60.0  # seconds without data before an attempt is given up
-
 
 def fetch_files(
     files: Iterable[RemoteFile],
     folder: Path,
     *,
     progress: bool = False,
-    retries: int = RETRIES,
-    timeout: float = SILENCE,
+    retries: int = 3,
+    timeout: float = 60.0,
 ) -> list[Path]:
     """Download the files that are not yet in a folder.
 

@@ -21,8 +21,6 @@ from expertload._typing import AnyArray
 from expertload.exceptions import DataDamagedError, DataNotFoundError
 from expertload.lab.data.dataset import Augmentation, Dataset, Normalisation, Split, carve
 
-VALIDATION_SHARE = 0.1
-
 
 def cache_folder() -> Path:
     """Return the folder for downloads: $EXPERTLOAD_DATA, or the user's cache."""
@@ -166,7 +164,7 @@ class DataRequest:
             source=str(source),
         )
 
-    def hold_out(self, train: Split, share: float = VALIDATION_SHARE) -> tuple[Split, Split]:
+    def hold_out(self, train: Split, share: float = 0.1) -> tuple[Split, Split]:
         """Return what is left of the training images, and the part held out for validation."""
         return carve(train, share, self.seed)
 

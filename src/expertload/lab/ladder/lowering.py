@@ -115,8 +115,8 @@ def lower_load(
     >>> from tempfile import TemporaryDirectory
     >>> from expertload.lab import lower_load
     >>> with TemporaryDirectory() as folder:  # doctest: +SKIP
-    ...     found = lower_load("digits", out=folder, epochs=4)
-    ...     print(f"{found.rows[0].aucoc:.3f} to {found.rows[-1].aucoc:.3f}")
+    ...     outcome = lower_load("digits", out=folder, epochs=4)
+    ...     print(f"{outcome.rows[0].aucoc:.3f} to {outcome.rows[-1].aucoc:.3f}")
     0.983 to 0.987
     """
     check_count(networks, "networks", minimum=2)

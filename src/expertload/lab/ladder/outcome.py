@@ -12,7 +12,6 @@ experiments over many seeds.
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 from collections.abc import Sequence
@@ -32,7 +31,7 @@ from expertload.lab.ladder.steps import STEPS, Answers, Climb, Step
 from expertload.lab.results.evaluate import evaluate_probabilities, save_policy, write_report
 from expertload.lab.results.measures import cases_of, load_name
 from expertload.lab.runs.finished import FinishedRun
-from expertload.lab.runs.folder import write_json, write_whole
+from expertload.lab.runs.folder import write_json, write_table, write_whole
 from expertload.operating_point import CertifiedPoint, certify
 from expertload.significance import Interval, load_difference
 from expertload.significance.interval import influence_of_cases, linearise
@@ -111,8 +110,8 @@ def measure_step(
     before : Step, optional
         The step before, to measure the changes.
     """
-    each = [_measure(model, labels, target_accuracies) for model in step.models]
-    mean = {name: _mean([numbers[name] for numbers in each]) for name in each[0]}
+    measured = [_measure(model, labels, target_accuracies) for model in step.models]
+    mean = {name: _mean([numbers[name] for numbers in measured]) for name in measured[0]}
     known = (field.name for field in fields(LadderRow))
     numbers: dict[str, Any] = {name: mean[name] for name in known if name in mean}
     if before is not None:
@@ -140,12 +139,12 @@ def _mean(values: Sequence[float]) -> float:
 def _measure(
     model: Answers, labels: IntArray, target_accuracies: Sequence[float]
 ) -> dict[str, float]:
-    found = certified_load(labels, model.test, target_accuracy=target_accuracies[0])
+    certified = certified_load(labels, model.test, target_accuracy=target_accuracies[0])
     return {
         **evaluate_probabilities(labels, model.test, target_accuracies),
-        "certified": float(found.point.is_certified),
-        "certified_load": found.load,
-        "certified_accuracy": found.accuracy,
+        "certified": float(certified.point.is_certified),
+        "certified_load": certified.load,
+        "certified_accuracy": certified.accuracy,
         "seconds": model.seconds,
         "passes": model.passes,
     }
@@ -209,8 +208,8 @@ def certified_load(labels: IntArray, proba: FloatArray, *, target_accuracy: floa
     >>> rng = np.random.default_rng(0)
     >>> proba = rng.dirichlet(np.full(3, 0.2), size=2000)
     >>> labels = (proba.cumsum(axis=1) > rng.random((2000, 1))).argmax(axis=1)
-    >>> found = certified_load(labels, proba, target_accuracy=0.9)
-    >>> print(f"load {found.load:.2f}, accuracy {found.accuracy:.2f}")
+    >>> certified = certified_load(labels, proba, target_accuracy=0.9)
+    >>> print(f"load {certified.load:.2f}, accuracy {certified.accuracy:.2f}")
     load 0.34, accuracy 0.92
     """
     first, second = (cases_of(labels[half], proba[half]) for half in halves(len(labels)))
@@ -321,7 +320,7 @@ def write_outcome(
         STEPS["plain"]: _evaluate_half(labels, plain, data, first),
     }
     policy, promise = _save_policy(models[TOP], folder / "policy.json")
-    found = LowerLoad(
+    outcome = LowerLoad(
         data=data.name,
         rows=rows,
         target_accuracies=tuple(target_accuracies),
@@ -335,10 +334,10 @@ def write_outcome(
         picture=folder / "coc.png",
         table=folder / "ladder.csv",
     )
-    write_report(models, found.report, title=f"Lower load on {data.name}", note=_note(found))
-    _draw(labels, {STEPS["plain"]: plain, TOP: top}, found.picture)
-    _write_tables(found)
-    return found
+    write_report(models, outcome.report, title=f"Lower load on {data.name}", note=_note(outcome))
+    _draw(labels, {STEPS["plain"]: plain, TOP: top}, outcome.picture)
+    _write_tables(outcome)
+    return outcome
 
 
 def _evaluate_half(
@@ -351,21 +350,21 @@ def _evaluate_half(
     return evaluate(cases, target_accuracy=target_accuracy)
 
 
-def _save_policy(found: Evaluation, path: Path) -> tuple[Path | None, str]:
+def _save_policy(evaluation: Evaluation, path: Path) -> tuple[Path | None, str]:
     """Save the certified policy, if any; return its path, and the promise or the reason."""
     try:
-        save_policy({TOP: found}, path)
+        save_policy({TOP: evaluation}, path)
     except InsufficientDataError as error:
         path.unlink(missing_ok=True)  # it was made for another model
         return None, str(error)
-    return path, found.guarantee
+    return path, evaluation.guarantee
 
 
-def _note(found: LowerLoad) -> str:
+def _note(outcome: LowerLoad) -> str:
     second = (
-        f"There it delegates {found.certified.load:.1%} and is right in "
-        f"{found.certified.accuracy:.1%} of the rest."
-        if found.policy
+        f"There it delegates {outcome.certified.load:.1%} and is right in "
+        f"{outcome.certified.accuracy:.1%} of the rest."
+        if outcome.policy
         else "Nothing could be certified."
     )
     return f"{HALVES} {second} This page uses the half on which the policy is certified."
@@ -388,14 +387,10 @@ def _draw(labels: IntArray, models: dict[str, FloatArray], path: Path) -> None:
     write_whole(path, picture.getvalue())
 
 
-def _write_tables(found: LowerLoad) -> None:
-    lines = [_line(row) for row in found.rows]
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(lines[-1]), lineterminator="\n", restval="")
-    writer.writeheader()
-    writer.writerows(lines)
-    write_whole(found.table, text.getvalue().encode())
-    write_json(found.table.with_suffix(".json"), _facts(found, lines))
+def _write_tables(outcome: LowerLoad) -> None:
+    lines = [_line(row) for row in outcome.rows]
+    write_table(outcome.table, lines[-1], lines)
+    write_json(outcome.table.with_suffix(".json"), _facts(outcome, lines))
 
 
 def _line(row: LadderRow) -> dict[str, Any]:
@@ -410,17 +405,17 @@ def _line(row: LadderRow) -> dict[str, Any]:
     return line
 
 
-def _facts(found: LowerLoad, lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    point = found.certified
+def _facts(outcome: LowerLoad, lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    point = outcome.certified
     return {
-        "data": found.data,
-        "augmentation": found.augmentation,
-        "target_accuracies": list(found.target_accuracies),
-        "notes": [*found.notes, HALVES],
+        "data": outcome.data,
+        "augmentation": outcome.augmentation,
+        "target_accuracies": list(outcome.target_accuracies),
+        "notes": [*outcome.notes, HALVES],
         "steps": [_without_nan(line) for line in lines],
-        "model": str(found.model),
-        "policy": None if found.policy is None else str(found.policy),
-        "promise": found.promise,
+        "model": str(outcome.model),
+        "policy": None if outcome.policy is None else str(outcome.policy),
+        "promise": outcome.promise,
         "certified": _without_nan({"load": point.load, "accuracy": point.accuracy}),
     }
 

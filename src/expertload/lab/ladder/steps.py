@@ -71,7 +71,7 @@ class Answers(NamedTuple):
     choice: str = ""
 
 
-def mean_answers(each: Sequence[Answers]) -> Answers:
+def mean_answers(models: Sequence[Answers]) -> Answers:
     """Return the mean probabilities of several models.
 
     Examples
@@ -84,10 +84,10 @@ def mean_answers(each: Sequence[Answers]) -> Answers:
     (array([[0.7, 0.3]]), 6, 22.0)
     """
     return Answers(
-        np.mean([one.validation for one in each], axis=0),
-        np.mean([one.test for one in each], axis=0),
-        sum(one.passes for one in each),
-        sum(one.seconds for one in each),
+        np.mean([one.validation for one in models], axis=0),
+        np.mean([one.test for one in models], axis=0),
+        sum(one.passes for one in models),
+        sum(one.seconds for one in models),
     )
 
 

@@ -128,9 +128,9 @@ def collect_ensembles(folder: str | Path) -> list[ResultRow]:
     ...     collect_ensembles(folder)
     []
     """
-    found = rows_of_single_runs(folder)
-    chosen = {row.candidate for row in choose_candidates(chain(*found.values()))}
-    members = [(rows[0], path) for path, rows in found.items() if rows[0].candidate in chosen]
+    by_path = rows_of_single_runs(folder)
+    chosen = {row.candidate for row in choose_candidates(chain(*by_path.values()))}
+    members = [(rows[0], path) for path, rows in by_path.items() if rows[0].candidate in chosen]
     members.sort(key=lambda member: (*member[0].candidate, member[0].seed))
     made = []
     for own in grouped(members, lambda member: member[0].candidate).values():

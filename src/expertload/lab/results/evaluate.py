@@ -116,7 +116,7 @@ def evaluate_runs(
     runs = read_runs(folders, **access)
     targets = targets_of(runs, target_accuracies)
     features = [_features(run) if calibrator == "kcal" else None for run in runs]
-    each = {
+    separate = {
         name: evaluate_logits(
             run.validation, run.test, targets, calibrator=calibrator, features=own
         )
@@ -128,7 +128,7 @@ def evaluate_runs(
         together = _side_by_side([own for own in features if own is not None])
         ensemble = evaluate_logits(*means, targets, calibrator=calibrator, features=together)
     return RunEvaluation(
-        data=runs[0].config.data.name, calibrator=calibrator, runs=each, ensemble=ensemble
+        data=runs[0].config.data.name, calibrator=calibrator, runs=separate, ensemble=ensemble
     )
 
 
@@ -343,9 +343,9 @@ def write_report(
     >>> from expertload import Cases
     >>> from expertload.evaluation import evaluate
     >>> from expertload.lab.results.evaluate import write_report
-    >>> found = evaluate(Cases.from_predictions([0, 1, 1, 0], [0.1, 0.8, 0.7, 0.4]))
+    >>> evaluation = evaluate(Cases.from_predictions([0, 1, 1, 0], [0.1, 0.8, 0.7, 0.4]))
     >>> with TemporaryDirectory() as place:
-    ...     write_report({"ce": found}, Path(place) / "report.html", title="Digits")
+    ...     write_report({"ce": evaluation}, Path(place) / "report.html", title="Digits")
     ...     (Path(place) / "report.html").exists()
     True
     """
@@ -367,16 +367,16 @@ def save_policy(models: Mapping[str, Evaluation], path: Path) -> str:
     >>> from expertload.evaluation import evaluate
     >>> from expertload.exceptions import InsufficientDataError
     >>> from expertload.lab.results.evaluate import save_policy
-    >>> found = evaluate(Cases.from_predictions([0, 1, 1, 0], [0.1, 0.8, 0.7, 0.4]))
+    >>> evaluation = evaluate(Cases.from_predictions([0, 1, 1, 0], [0.1, 0.8, 0.7, 0.4]))
     >>> try:
-    ...     save_policy({"ce": found}, Path("policy.json"))
+    ...     save_policy({"ce": evaluation}, Path("policy.json"))
     ... except InsufficientDataError as error:
     ...     print(str(error)[:20])
     No policy was saved.
     """
-    name, found = list(models.items())[-1]
-    if found.certification is None or not found.is_certified:
-        raise InsufficientDataError(f"No policy was saved. {found.conditions}")
+    name, evaluation = list(models.items())[-1]
+    if evaluation.certification is None or not evaluation.is_certified:
+        raise InsufficientDataError(f"No policy was saved. {evaluation.conditions}")
     with explained_write_errors(path):
-        found.certification.save(path)
+        evaluation.certification.save(path)
     return name

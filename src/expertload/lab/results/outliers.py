@@ -312,8 +312,8 @@ def read_outliers(folder: RunFolder) -> list[dict[str, Any]]:
     """Return the outlier evaluations of a run, one for each choice of settings."""
     if not (folder.path / OUTLIERS_FILE).exists():
         return []
-    found: list[dict[str, Any]] = folder.read_json(OUTLIERS_FILE).get("evaluations", [])
-    return found
+    evaluations: list[dict[str, Any]] = folder.read_json(OUTLIERS_FILE).get("evaluations", [])
+    return evaluations
 
 
 def describe_settings(settings: Mapping[str, Any]) -> str:
@@ -397,8 +397,8 @@ def _parts(name: str) -> list[str]:
     if base not in (OWN, "cifar100-c"):
         return [name]
     kinds, colon, severity = argument.partition(":")
-    each = corruption_names() if kinds == "all" else kinds.split("+")
-    return [f"{base}:{kind}{colon}{severity}" for kind in each]
+    corruptions = corruption_names() if kinds == "all" else kinds.split("+")
+    return [f"{base}:{kind}{colon}{severity}" for kind in corruptions]
 
 
 # ------------------------------------------------------------------ conversion

@@ -75,12 +75,12 @@ def predict_images(
     ...     "data": {"name": "digits"}, "model": {"name": "small-cnn"}, "loss": {"name": "ce"},
     ...     "training": {"epochs": 1, "batch_size": 64, "learning_rate": 0.1}})
     >>> with TemporaryDirectory() as place:
-    ...     run, new, found = Path(place) / "run", Path(place) / "new.npz", io.StringIO()
+    ...     run, new, out = Path(place) / "run", Path(place) / "new.npz", io.StringIO()
     ...     _ = train(config, run, accelerator="cpu")
     ...     np.savez(new, images=np.zeros((3, 8, 8), np.uint8))
-    ...     predict_images(run, f"npz:{new}", found)
+    ...     predict_images(run, f"npz:{new}", out)
     3
-    >>> found.getvalue().splitlines()[0]
+    >>> out.getvalue().splitlines()[0]
     'image,p_0,p_1,p_2,p_3,p_4,p_5,p_6,p_7,p_8,p_9'
     """
     check_count(batch_size, "batch_size")
@@ -95,8 +95,8 @@ def predict_images(
         for start in range(0, len(names), batch_size):
             some = slice(start, start + batch_size)
             fitting = _fitting(read(some), data, images)
-            each = zip(networks, learned, strict=True)
-            proba = np.mean([_probabilities(one, fitting, own) for one, own in each], axis=0)
+            pairs = zip(networks, learned, strict=True)
+            proba = np.mean([_probabilities(one, fitting, own) for one, own in pairs], axis=0)
             columns = {"image": names[some]} | {
                 f"p_{name}": proba[:, place] for place, name in enumerate(data.class_names)
             }

@@ -10,7 +10,6 @@ comparisons and ensembles. The test split is not used for the choice.
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -23,7 +22,7 @@ from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.results.measures import find_measure
 from expertload.lab.results.outliers import OUTLIERS_FILE, describe_settings, read_outliers
 from expertload.lab.runs.finished import FinishedRun
-from expertload.lab.runs.folder import KINDS, RunFolder, reading, write_whole
+from expertload.lab.runs.folder import KINDS, RunFolder, reading, write_table
 from expertload.lab.runs.recipe import LossConfig, RunConfig
 
 SPLITS = ("validation", "test", "test_calibrated")
@@ -262,11 +261,7 @@ def write_rows(path: str | Path, rows: Iterable[ResultRow]) -> None:
             lines.append(open_lines[facts])
         open_lines[facts][column] = row.value
         columns[column] = None
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(columns), lineterminator="\n", extrasaction="ignore")
-    writer.writeheader()
-    writer.writerows(lines)
-    write_whole(Path(path), text.getvalue().encode())
+    write_table(Path(path), columns, lines)
 
 
 def _column(row: ResultRow) -> str:
@@ -443,15 +438,15 @@ def runs_of_loss(folder: str | Path, loss: str) -> list[Path]:
     ...     [path.name for path in runs_of_loss(place, "ce")]
     ['ce-seed0']
     """
-    rows = rows_of_single_runs(folder)
-    own = {path: found for path, found in rows.items() if found[0].loss == loss}
+    by_path = rows_of_single_runs(folder)
+    own = {path: rows for path, rows in by_path.items() if rows[0].loss == loss}
     if not own:
-        losses = sorted({found[0].loss for found in rows.values()})
+        losses = sorted({rows[0].loss for rows in by_path.values()})
         raise ParameterError(
             f"There is no finished run of {loss!r} in {folder}. Hint: it has finished runs of "
             f"{', '.join(losses) or 'no loss'}."
         )
-    every = [row for found in own.values() for row in found]
+    every = [row for rows in own.values() for row in rows]
     # Of several experiments, the one of the unchanged recipe.
     for candidates in (every, [row for row in every if not row.changed]):
         if len({row.experiment for row in candidates}) == 1:

@@ -224,8 +224,8 @@ def _cell(rows: Iterable[ResultRow], column: Measure, published: float | None) -
 
 def _order(losses: Iterable[str]) -> list[str]:
     """Return the losses in the paper's order, then all others."""
-    found, first = dict.fromkeys(losses), published_losses()
-    return [*(loss for loss in first if loss in found), *sorted(set(found) - set(first))]
+    names, first = set(losses), published_losses()
+    return [*(loss for loss in first if loss in names), *sorted(names.difference(first))]
 
 
 def _title(experiment: Experiment, others: Iterable[Experiment]) -> str:

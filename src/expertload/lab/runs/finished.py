@@ -25,8 +25,6 @@ from expertload.lab.runs.recipe import LossConfig, RunConfig
 if TYPE_CHECKING:
     from torch import nn
 
-LADDER_FILE = "ladder.json"
-
 
 class FinishedRun:
     """A finished run, read from its folder.
@@ -168,13 +166,13 @@ class FinishedRun:
 
 def identity_of(members: Iterable[Member]) -> str:
     """Return a text that is the same for ensembles of equal members, in any order."""
-    each = sorted(f"{member.config.fingerprint} {member.views}" for member in members)
-    return hashlib.sha256("\n".join(each).encode()).hexdigest()[:10]
+    members_in_order = sorted(f"{member.config.fingerprint} {member.views}" for member in members)
+    return hashlib.sha256("\n".join(members_in_order).encode()).hexdigest()[:10]
 
 
 def _model_of(folder: str | Path) -> str | Path:
     """Return the model at the top of the ladder, for the folder of a ladder."""
-    ladder = Path(folder) / LADDER_FILE
+    ladder = Path(folder) / "ladder.json"
     if not ladder.exists():
         return folder
     model = Path(str(read_json_object(ladder).get("model", "")))

@@ -18,6 +18,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import io
 import json
 import os
@@ -66,6 +67,15 @@ def make_folder(path: Path) -> None:
     """Create a folder and its parents; raise an error with the reason if this fails."""
     with explained_write_errors(path):
         path.mkdir(parents=True, exist_ok=True)
+
+
+def write_table(path: Path, columns: Iterable[str], lines: Iterable[dict[str, Any]]) -> None:
+    """Write a CSV file atomically: with empty cells where a line lacks a column, and no others."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(lines)
+    write_whole(path, text.getvalue().encode())
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -148,10 +158,10 @@ class RunFolder:
         if not (self.path / "config.json").exists():
             self.write_json("config.json", wanted)
             return
-        found = self.config().model_dump(mode="json")
-        if found != wanted:
+        there = self.config().model_dump(mode="json")
+        if there != wanted:
             raise FileFormatError(
-                f"{self.path} holds a run with another configuration ({_difference(found, wanted)})"
+                f"{self.path} holds a run with another configuration ({_difference(there, wanted)})"
                 ". Hint: choose another folder, or remove this one if it is not needed."
             )
 
@@ -266,10 +276,10 @@ def read_json_object(path: Path) -> dict[str, Any]:
         return content
 
 
-def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
+def _difference(there: dict[str, Any], wanted: dict[str, Any]) -> str:
     """Return the first setting that differs, as `training.epochs: 3 there, 5 requested`."""
     for key in wanted:
-        a, b = found.get(key), wanted[key]
+        a, b = there.get(key), wanted[key]
         if isinstance(a, dict) and isinstance(b, dict) and a != b:
             return f"{key}.{_difference(a, b)}" if set(a) == set(b) else f"{key}: {a}, not {b}"
         if a != b:

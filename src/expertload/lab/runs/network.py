@@ -87,14 +87,15 @@ def fill_network(network: nn.Module, weights: Path, name: str) -> dict[str, Tens
 
 def find_device(name: str) -> torch.device:
     """Return a device by name; ``"auto"`` is an accelerator if there is one, or else the CPU."""
-    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    is_there = torch.accelerator.is_available()
+    best = torch.accelerator.current_accelerator() if is_there else None
     if name == "auto":
-        return found or torch.device("cpu")
+        return best or torch.device("cpu")
     try:
         device = torch.device(name)
     except RuntimeError as error:
         raise ParameterError(f"There is no device {name!r}: {error}") from error
-    if device.type not in ("cpu", "meta") and (found is None or found.type != device.type):
+    if device.type not in ("cpu", "meta") and (best is None or best.type != device.type):
         hint = "pass cpu, or auto for an accelerator if there is one"
         raise ParameterError(message("device", "must exist on this machine", repr(name), hint))
     return device

@@ -119,11 +119,11 @@ def refuse_imports(
 
 def sources_of(config: RunConfig) -> dict[str, str]:
     """Return the SHA-256 of the source file of each imported callable, except compiled ones."""
-    found = {
+    digests = {
         path: _source(path, "model" if path == config.model.name else "loss")
         for path in import_paths(config)
     }
-    return {path: digest for path, digest in found.items() if digest is not None}
+    return {path: digest for path, digest in digests.items() if digest is not None}
 
 
 def _source(path: str, what: str) -> str | None:

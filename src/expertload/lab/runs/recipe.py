@@ -243,11 +243,11 @@ def describe_recipes() -> dict[str, str]:
     >>> "digits" in describe_recipes()
     True
     """
-    found: dict[str, str] = {}
+    comments: dict[str, str] = {}
     for folder in _folders():
         for path in sorted(folder.glob("*.toml")):
-            found.setdefault(path.stem, _first_comment(path))
-    return found
+            comments.setdefault(path.stem, _first_comment(path))
+    return comments
 
 
 def read_recipe_text(name: str | Path) -> str:
@@ -288,12 +288,12 @@ def _find(recipe: str | Path) -> Path:
 def _find_base(base: str, chain: tuple[Path, ...]) -> Path:
     """Return the recipe that the last of a chain extends: in its folder, or of the library."""
     named = [folder / f"{base}.toml" for folder in (chain[-1].parent, *_folders())]
-    found = [path for path in named if path.is_file()]
+    files = [path for path in named if path.is_file()]
     used = {path.resolve() for path in chain}
-    for path in found:
+    for path in files:
         if path.resolve() not in used:  # so that your digits.toml can extend the library's digits
             return path
-    if found:
+    if files:
         raise FileFormatError(f"{chain[-1]} extends itself.")
     raise FileFormatError(
         f"{chain[-1]} extends {base!r}, but there is neither a file {named[0]} nor a recipe of "

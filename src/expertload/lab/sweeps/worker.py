@@ -18,8 +18,6 @@ from expertload.lab.runs.origin import refuse_imports
 from expertload.lab.training.loop import train
 from expertload.lab.training.progress import Reporter
 
-LOG_WIDTH = 160
-
 
 class Worker:
     """Trains the run of a folder. If a cluster ends the job early, it requests another job.
@@ -37,7 +35,7 @@ class Worker:
 
     def __call__(self, folder: str) -> None:
         """Train the run whose configuration is in a folder."""
-        reporter = Reporter(Console(width=LOG_WIDTH), folder=Path(folder))
+        reporter = Reporter(Console(width=160), folder=Path(folder))
         config = RunFolder(folder).config()
         refuse_imports(config, Path(folder), allow=self.allow)
         train(config, folder, reporter=reporter, **self.options)

@@ -293,7 +293,7 @@ def _finish(
     run, fabric = state.run, state.fabric
     predicted = {kind: _predict_best(kind, model, loaders, state) for kind in state.kinds}
     targets = config.evaluation.target_accuracies
-    found = {
+    numbers = {
         kind: {"best_epoch": state.best_epoch(kind) + 1, **evaluate_logits(*splits, targets)}
         for kind, splits in predicted.items()
     }
@@ -301,10 +301,10 @@ def _finish(
     results: dict[str, Any] = {
         "seconds": round(sum(record["seconds"] for record in state.history), 1),
         "clipped": fmean(record["clipped"] for record in state.history),
-        **found[chosen],
+        **numbers[chosen],
     }
     if state.average is not None:  # wait until both are written
-        results |= {"weights": chosen, **{str(kind): own for kind, own in found.items()}}
+        results |= {"weights": chosen, **{str(kind): own for kind, own in numbers.items()}}
     if fabric.is_global_zero:
         run.write_logits("validation", *predicted[chosen][0])
         run.write_logits("test", *predicted[chosen][1])

@@ -41,8 +41,8 @@ def upgrade() -> None:
 
 def _changes(connection: Connection) -> Iterator[tuple[int, list[Any]]]:
     """Yield what an event records, for some cases of one project at a time."""
-    found = connection.execute(text(_OLD), execution_options={"yield_per": AT_ONCE})
-    for part in found.partitions(AT_ONCE):
+    stored = connection.execute(text(_OLD), execution_options={"yield_per": AT_ONCE})
+    for part in stored.partitions(AT_ONCE):
         for project, rows in groupby(part, key=lambda row: row.project_id):
             changes = [
                 ("cases", row.id, {"probabilities_sha256": content_digest(row.probabilities)})
