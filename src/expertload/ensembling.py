@@ -316,8 +316,7 @@ def choose_views(
         scores = {name: score(truth, own) for name, own in proba.items()}
     except LabelError as error:
         numbers = "must be the number of each image's class, counted from 0"
-        got = listed(np.unique(truth).tolist())
-        raise LabelError(message("labels", numbers, got)) from error
+        raise LabelError(message("labels", numbers, listed(np.unique(truth).tolist()))) from error
     best = max(scores, key=lambda name: scores[name])  # of equals the first, which is cheapest
     return ViewChoice(views=best, scores=scores, passes=ViewEnsemble(network, best).passes)
 

@@ -27,7 +27,7 @@ from expertload._check import (
     message,
     needs_extra,
 )
-from expertload._typing import FloatArray
+from expertload._typing import BoolArray, FloatArray
 from expertload.cases import Cases
 from expertload.curve import COCCurve
 from expertload.display import COCDisplay
@@ -174,7 +174,7 @@ class _NumberMetric(_CaseMetric):
     def _number(self, cases: Cases) -> float:
         raise NotImplementedError
 
-    def _number_bounds(self, cells: Tally) -> Bounds:
+    def _number_bounds(self, cells: Tally, tied: BoolArray) -> Bounds:
         raise NotImplementedError
 
     def compute(self) -> Tensor:
@@ -194,7 +194,8 @@ class _NumberMetric(_CaseMetric):
             value = self._number(cases)
             return value, value
         n_correct = np.rint(cases.correct * cases.weight)
-        low, high = self._number_bounds(Tally(cases.confidence, cases.weight, n_correct))
+        cells = Tally(cases.confidence, cases.weight, n_correct)
+        low, high = self._number_bounds(cells, np.zeros(len(n_correct), dtype=np.bool_))
         return low, high
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
@@ -234,8 +235,8 @@ class AUCOC(_NumberMetric):
     def _number(self, cases: Cases) -> float:
         return cases.aucoc()
 
-    def _number_bounds(self, cells: Tally) -> Bounds:
-        return area_bounds(cells, np.zeros(len(cells.weight), dtype=np.bool_))
+    def _number_bounds(self, cells: Tally, tied: BoolArray) -> Bounds:
+        return area_bounds(cells, tied)
 
 
 class LoadAtAccuracy(_NumberMetric):
@@ -274,8 +275,7 @@ class LoadAtAccuracy(_NumberMetric):
     def _number(self, cases: Cases) -> float:
         return cases.load_at_accuracy(self.target_accuracy)
 
-    def _number_bounds(self, cells: Tally) -> Bounds:
-        tied = np.zeros(len(cells.weight), dtype=np.bool_)
+    def _number_bounds(self, cells: Tally, tied: BoolArray) -> Bounds:
         return load_bounds(cells, tied, self.target_accuracy, is_counted=True)
 
 

@@ -371,7 +371,7 @@ def log_odds(logits: FloatArray) -> FloatArray:
 
 def one_hot(target: IntArray, n_classes: int) -> FloatArray:
     """Return a row for each case that is one in its class's column and zero elsewhere."""
-    return (target[:, None] == np.arange(n_classes)).astype(np.float64)
+    return np.where(target[:, None] == np.arange(n_classes), 1.0, 0.0)
 
 
 def normalise_rows(scores: FloatArray, fallback: FloatArray) -> FloatArray:

@@ -190,8 +190,7 @@ class IsotonicCalibration(OneVsRest):
         """Return the corners of the fitted curve, without points inside constant parts."""
         from scipy.optimize import isotonic_regression  # slow to import
 
-        fitted = isotonic_regression(cases.grade, weights=cases.weight).x
-        values = np.clip(fitted, 0.0, 1.0)
+        values = np.clip(isotonic_regression(cases.grade, weights=cases.weight).x, 0.0, 1.0)
         corner = np.ones(len(values), dtype=bool)
         corner[1:-1] = (values[1:-1] != values[:-2]) | (values[1:-1] != values[2:])
         return cases.confidence[corner], values[corner]

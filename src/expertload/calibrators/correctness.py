@@ -120,8 +120,7 @@ class CorrectnessModel(FittedOnLogits):
         ndarray of shape (n_cases,)
             Between 0 and 1; pass it as ``confidence=``.
         """
-        logits = self._check_new_inputs(inputs)
-        odds, predicted = _prediction(logits)
+        odds, predicted = _prediction(self._check_new_inputs(inputs))
         return np.asarray(expit(self.slope_ * odds + self.intercept_ + self.offset_[predicted]))
 
     @classmethod

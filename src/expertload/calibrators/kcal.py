@@ -219,8 +219,7 @@ def class_posterior(
     weight = class_weight / class_weight.max()
     result = np.empty((len(points), weight.shape[1]))
     for rows in _blocks(len(points), len(support)):
-        kernel = _kernel(_relative_distances(points[rows], support), bandwidth)
-        sums = kernel @ weight
+        sums = _kernel(_relative_distances(points[rows], support), bandwidth) @ weight
         result[rows] = normalise_rows(sums, np.full_like(sums, 1 / sums.shape[1]))
     return result
 

@@ -100,8 +100,7 @@ class SplineCalibration(Calibrator):
         score = proba[np.arange(len(proba)), top]
         share = np.interp(score, self.scores_, self.shares_)
         spline = _natural_spline(self.heights_)
-        new = score + spline(share, 1)
-        return _replace_top(proba, top, new)
+        return _replace_top(proba, top, score + spline(share, 1))
 
     def _problem(self) -> str | None:
         if len(self.heights_) != self.n_knots:

@@ -49,6 +49,7 @@ CLASSES = tuple("0123456789")
 FIRST, SECOND = "model of May", "model of June"
 N_TRAIN, N_CERTIFY = 80, 400
 N_HIDDEN, RIDGE, SHARPNESS = 1_000, 3.0, 8.0
+TARGET_ACCURACY = 0.95
 LEARN_AFTER = 300  # the second network learns from what experts answered of the first images
 BRIGHTEST = 16.0
 ENLARGED = 16  # by how much the sent image is larger than the original
@@ -129,7 +130,7 @@ def train() -> Digits:
     point = certify(
         np.array(CLASSES)[labels[certifying]],
         network(spoil(images[certifying], rng)),
-        target_accuracy=0.95,
+        target_accuracy=TARGET_ACCURACY,
         labels=list(CLASSES),
         model_name=FIRST,
     )
@@ -241,8 +242,7 @@ def play(desk: Desk, digits: Digits, colleagues: list[int]) -> Iterator[Round]:
                 digits, news = _learn(desk, digits)
             elif digits.challenger is not None and steps:
                 news = _take_over(desk, steps)
-            load = 1 - len(right) / AT_ONCE
-            yield Round(load, sum(right) / max(len(right), 1), news, digits)
+            yield Round(1 - len(right) / AT_ONCE, sum(right) / max(len(right), 1), news, digits)
     finally:
         desk.clock = real
 

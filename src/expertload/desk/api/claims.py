@@ -82,8 +82,7 @@ async def correct(
     submission: str, body: CorrectionBody, request: Request, reader: Reader
 ) -> dict[str, str]:
     """Correct an answer after the time to undo it, with a reason."""
-    desk = desk_of(request)
-    await desk.awrite(answers.correct_own, reader.user, submission, **body.model_dump())
+    await desk_of(request).awrite(answers.correct_own, reader.user, submission, **body.model_dump())
     return {"outcome": "corrected"}
 
 
@@ -100,11 +99,9 @@ def _shown(held: Claim) -> Response:
 
 
 def _body(body: CaseBody) -> dict[str, Any]:
-    content: Any
+    content: Any = orjson.Fragment(body.content)
     if body.kind == "image":
         content = base64.b64encode(body.content).decode()
     elif body.kind == "text":
         content = body.content.decode()
-    else:
-        content = orjson.Fragment(body.content)
     return {"kind": body.kind, "media_type": body.media_type, "content": content}

@@ -243,8 +243,7 @@ class VoidBody(Body):
 @manager.post("/correct", summary="Correct a reader's answer")
 async def correct(body: CorrectionOfBody, request: Request) -> dict[str, str]:
     """Correct what a reader answered to a case, unless the case checks the promise."""
-    who = request.state.who.user
-    await desk_of(request).awrite(managing.correct_of, who, **body.model_dump())
+    await desk_of(request).awrite(managing.correct_of, request.state.who.user, **body.model_dump())
     return {"outcome": "corrected"}
 
 

@@ -280,8 +280,7 @@ class _Batch:
         for name, given in _others(sent, case):
             self.rows[shadows].append((event, answer_row(name, given, **its)))
         if not decided or row["audit"]:
-            why = "quality" if decided else "delegated"
-            self.readings.append(Wanted(number, due, event, why))
+            self.readings.append(Wanted(number, due, event, "quality" if decided else "delegated"))
         if not decided:
             return Outcome(case.key, "delegated", None, None, cause)
         self.rows[decisions].append((event, routed.decision(number, "auto", now)))

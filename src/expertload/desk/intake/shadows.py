@@ -77,8 +77,7 @@ def receive_shadows(
         known[case, model] = as_json(probabilities)
         event = transaction.event("shadow.received", case_id=case)
         blind = case not in answered  # before any expert's answer
-        row = answer_row(model, probabilities, case_id=case, blind=blind, **common)
-        new.append((event, row))
+        new.append((event, answer_row(model, probabilities, case_id=case, blind=blind, **common)))
     transaction.insert_all(shadows, new)
     return [_result(shadow, case_of.get(shadow.key), known) for shadow in sent]
 

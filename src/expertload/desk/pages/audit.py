@@ -134,14 +134,13 @@ def _newest_first(transaction: Transaction) -> Select[Any]:
 
 def _shown(row: Any) -> dict[str, Any]:
     read = read_changes(row.changes)
-    changes = [row.changes] if read is None else [_change(*change) for change in read]
     return {
         "id": row.id,
         "at": row.at,
         "kind": row.kind,
         "who": row.name or "the desk",
         "key": row.key,
-        "changes": changes,
+        "changes": [row.changes] if read is None else [_change(*change) for change in read],
     }
 
 
@@ -252,15 +251,10 @@ def _policy(
 ) -> dict[str, Any]:
     # A restored policy is one that was added before: it was certified where that one was.
     first = min((r for r in rows if r.sha256 == row.sha256), key=lambda r: int(r.id))
-    policy = read_policy(row.document)
-    point = policy.point
     return {
         "row": row,
         "first": first,
-        "point": point,
-        "model": policy.model,
-        "classes": policy.classes,
-        "n_cases": int(point.n_cases),
+        "policy": read_policy(row.document),
         "events": sources["policies", row.id],
         "monitor": monitor,
         "monitor_events": [] if monitor is None else sources["monitors", monitor.id],

@@ -73,8 +73,7 @@ async def export(
     cases: Which = "labelled",
 ) -> Response:
     """Send cases as a file."""
-    name = f"desk-{cases}.{format}"
-    answer = management.export_response(request, format, cases, name)
+    answer = management.export_response(request, format, cases, f"desk-{cases}.{format}")
     answer.headers.update(HEADERS)
     return answer
 
@@ -291,8 +290,7 @@ async def show_people(request: Request) -> Response:
 @manager.post("/people")
 async def add_person(request: Request, name: Text, roles: Roles = []) -> Response:  # noqa: B006
     """Add somebody; show the link for the first sign-in."""
-    desk = desk_of(request)
-    user = await desk.awrite(accounts.add_user, name.strip(), roles)
+    user = await desk_of(request).awrite(accounts.add_user, name.strip(), roles)
     return await _people(request, name=name, link=await _link(request, user))
 
 

@@ -91,8 +91,7 @@ def _hours(transaction: Transaction) -> list[tuple[datetime, int, int, int]]:
     for since_1970 in hours:
         came, decided, given = (count.get(since_1970, 0) for count in counts)
         if shown or came or given or since_1970 >= last - 7:
-            start = datetime.fromtimestamp(since_1970 * 3_600, UTC)
-            shown.append((start, came, decided, given))
+            shown.append((datetime.fromtimestamp(since_1970 * 3_600, UTC), came, decided, given))
     return shown
 
 
@@ -269,5 +268,4 @@ def _evidence_gauge(evidence: float, warn_at: float, alarm_at: float) -> dict[st
     # Evidence multiplies, so far beyond the alarm its exact size says nothing more.
     much = 10 * alarm_at
     size = f"More than {much:.3g}" if evidence > much else f"{evidence:.3g}"
-    words = f"{size} of {alarm_at:.3g}"
-    return {"value": place(evidence), "warn": place(warn_at), "text": words}
+    return {"value": place(evidence), "warn": place(warn_at), "text": f"{size} of {alarm_at:.3g}"}

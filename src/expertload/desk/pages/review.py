@@ -206,8 +206,7 @@ async def take(request: Request, reader: Reader) -> Response:
 
 
 async def _claim(request: Request, reader: Principal) -> None:
-    is_arbiter = "arbiter" in reader.roles
-    await desk_of(request).awrite(claims.claim, reader.user, arbiter=is_arbiter)
+    await desk_of(request).awrite(claims.claim, reader.user, arbiter="arbiter" in reader.roles)
 
 
 @router.post("/answer")

@@ -287,8 +287,7 @@ async def from_provider(request: Request, code: str = "", state: str = "") -> Re
         raise DeskRefusedError(
             "forbidden", f"'{name}' is not a user of this desk.", "ask a manager to add you."
         )
-    answer = _welcome(
-        request, await desk.acting(who.user).awrite(sessions.begin_session, who.user), "/"
-    )
+    secret = await desk.acting(who.user).awrite(sessions.begin_session, who.user)
+    answer = _welcome(request, secret, "/")
     _delete_cookie(request, answer, _cookie(request, ATTEMPT))
     return answer

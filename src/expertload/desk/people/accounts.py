@@ -132,7 +132,6 @@ def people_of(transaction: Transaction) -> list[Person]:
         roles = current.setdefault(row.user_id, set())
         if row.ended is None:
             roles.add(row.role)
-    rows = transaction.all(select(users).order_by(users.c.name))
     return [
         Person(
             id=row.id,
@@ -142,7 +141,7 @@ def people_of(transaction: Transaction) -> list[Person]:
             has_password=row.password is not None,
             away=None if row.away is None or row.away <= transaction.now else row.away,
         )
-        for row in rows
+        for row in transaction.all(select(users).order_by(users.c.name))
         if row.id in current
     ]
 
@@ -299,11 +298,10 @@ def add_token(transaction: Transaction, name: str, role: Role, *, days: int | No
             "name the token after its program.",
         )
     event = transaction.event("token.added")
-    user = row.id if row else _insert(transaction, event, name)
     transaction.insert(
         tokens,
         event,
-        user_id=user,
+        user_id=row.id if row else _insert(transaction, event, name),
         name=name,
         role=role,
         digest=digest_of(token),

@@ -203,8 +203,7 @@ def _fetched(address: str) -> dict[str, Any]:
     import httpx
 
     try:
-        answer = httpx.get(address, timeout=TIMEOUT)
-        content = answer.raise_for_status().json()
+        content = httpx.get(address, timeout=TIMEOUT).raise_for_status().json()
     except (httpx.HTTPError, ValueError) as error:
         raise _refuse(f"it does not answer ({type(error).__name__})") from None
     if not isinstance(content, dict):

@@ -265,8 +265,7 @@ def _close(transaction: Transaction, case: AnyRow, label: str, reading: AnyRow) 
         return
     corrects = live is not None and live.label is not None and live.label != label
     _decide(transaction, reading, label, "correction" if corrects else "expert", live)
-    event = transaction.event("case.closed", case_id=case.id)
-    transaction.move(cases, case, "closed", event)
+    transaction.move(cases, case, "closed", transaction.event("case.closed", case_id=case.id))
     delay = transaction.project.rules.undo_seconds * SECOND
     payload = {"key": case.key, "label": label, "corrects": corrects}
     announce(transaction, "case.decided", payload, case_id=case.id, delay=delay)
@@ -370,12 +369,10 @@ def take_decision_back(transaction: Transaction, case: AnyRow, reading: AnyRow) 
     live = _live_decision(transaction, case.id)
     if live is not None and live.reading_id == reading.id:
         before = select(decisions.c.label).where(decisions.c.id == live.supersedes)
-        label = transaction.value(before)
-        _decide(transaction, reading, label, "correction", live)
+        _decide(transaction, reading, transaction.value(before), "correction", live)
     state = _state_before(transaction, reading)
     if case.state != state:
-        event = transaction.event("case.reopened", case_id=case.id)
-        transaction.move(cases, case, state, event)
+        transaction.move(cases, case, state, transaction.event("case.reopened", case_id=case.id))
     if case.audit not in (None, "open"):
         _audit(transaction, case, reading, None)
 

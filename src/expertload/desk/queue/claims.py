@@ -152,13 +152,12 @@ def upcoming(transaction: Transaction, reader: int, *, arbiter: bool = False) ->
 
 def _for_reader(transaction: Transaction, reader: int, arbiter: bool) -> dict[str, Any]:
     """Return the parameters of `_CANDIDATE`."""
-    rest = transaction.project.rules.skip_rest_seconds * SECOND
     return {
         "project": transaction.project.id,
         "reader": reader,
         "arbiter": arbiter,
         "now": transaction.now,
-        "rested": transaction.now - rest,
+        "rested": transaction.now - transaction.project.rules.skip_rest_seconds * SECOND,
         "latest": transaction.now + CLOCK_SLACK,
     }
 

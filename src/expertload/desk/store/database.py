@@ -353,8 +353,7 @@ class Transaction:
 
     def require_alone(self) -> None:
         """Make sure that no other transaction runs; otherwise start again, alone."""
-        alone = self.connection.get_execution_options().get("desk_alone", True)
-        if not alone:
+        if not self.connection.get_execution_options().get("desk_alone", True):
             raise WantsExclusive
 
     def finish(self) -> None:

@@ -36,8 +36,7 @@ class PostgresDatabase(Database):
     mark = "%s"
 
     def __init__(self, address: str) -> None:
-        psycopg = require_extra("psycopg", "desk-postgres", "A desk on PostgreSQL")
-        self.driver_error = psycopg.Error
+        self.driver_error = require_extra("psycopg", "desk-postgres", "A desk on PostgreSQL").Error
         try:
             url = make_url(address).set(drivername="postgresql+psycopg")
         except (ArgumentError, ValueError):  # their messages may show the password

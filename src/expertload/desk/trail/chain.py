@@ -252,6 +252,5 @@ def _different(transaction: Transaction, table: Table, rows: Rows) -> Iterator[s
 
 
 def _stream(transaction: Transaction, query: Any, at_once: int = ROWS_AT_ONCE) -> Iterator[Any]:
-    options = {"yield_per": at_once}
-    with transaction.connection.execute(query, execution_options=options) as rows:
+    with transaction.connection.execute(query, execution_options={"yield_per": at_once}) as rows:
         yield from rows

@@ -106,8 +106,7 @@ def export_for_training(desk: Desk, folder: str | os.PathLike[str]) -> dict[str,
 
 def _announce(transaction: Transaction) -> None:
     transaction.require_alone()  # nobody changes the rules meanwhile
-    share = transaction.project.rules.certify_share
-    transaction.event(f"{EXPORTED}: certify_share = {share:g}")
+    transaction.event(f"{EXPORTED}: certify_share = {transaction.project.rules.certify_share:g}")
 
 
 def _fill(transaction: Transaction, folder: Path) -> dict[str, Any]:

@@ -254,8 +254,7 @@ def stored_cases(
     beside: dict[int, dict[str, dict[str, float]]] = {}
     for shadow in transaction.all(select(shadows).where(shadows.c.case_id.in_(numbers))):
         if shadow.probabilities is not None:
-            answers = beside.setdefault(shadow.case_id, {})
-            answers[shadow.model] = as_sent(shadow.probabilities)
+            beside.setdefault(shadow.case_id, {})[shadow.model] = as_sent(shadow.probabilities)
     return rows, [
         SentCase(
             key=row.key,

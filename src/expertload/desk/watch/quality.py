@@ -89,8 +89,7 @@ def recount(transaction: Transaction, policy_id: int, *, changed: int | None = N
     query = select(monitors).where(monitors.c.policy_id == policy_id).with_for_update()
     monitor = transaction.connection.execute(query).one()
     values = _values(transaction, policy, monitor, changed)
-    event = transaction.event("monitor.moved")
-    transaction.update(monitors, monitor.id, event, **values)
+    transaction.update(monitors, monitor.id, transaction.event("monitor.moved"), **values)
     if values["state"] == "refuted":
         _alarm(transaction, policy, monitor, values["evidence"])
     elif values["evidence"] >= WARNING_EVIDENCE:

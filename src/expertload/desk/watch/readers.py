@@ -179,8 +179,7 @@ def _quality(known: list[Any]) -> tuple[Reader, ...]:
         "answer": [row.label for row in known],
     }
     truth = {row.key: row.truth for row in known}
-    labels = sorted({*frame["answer"], *truth.values()})
-    readings = Readings.from_frame(frame, labels=labels)
+    readings = Readings.from_frame(frame, labels=sorted({*frame["answer"], *truth.values()}))
     if max(frame["reader"].count(name) for name in readings.readers) < FEWEST_READINGS:
         return ()
     return readings.quality(truth, fewest_readings=FEWEST_READINGS)

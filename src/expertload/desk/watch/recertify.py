@@ -114,8 +114,7 @@ def _own(
         flaw, top = answer_of(known)
         confidence = None if flaw or top is None else known[top]
         # As if it were accepted: then it counts as read if its draw is below the rate.
-        seen = Seen(*(*row, top, confidence, given))
-        cases.append(seen._replace(accepted=True))
+        cases.append(Seen(*(*row, top, confidence, given))._replace(accepted=True))
     return cases
 
 

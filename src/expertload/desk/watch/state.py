@@ -218,8 +218,7 @@ def readers_needed(arrivals_an_hour: float, seconds_a_reading: float) -> int:
 
 def hourly_counts(transaction: Transaction, kind: str, hours: range) -> dict[int, int]:
     """Return the counters of a kind by the hour; hours without any are left out."""
-    names = [f"{kind}@{hour}" for hour in hours]
-    counts = _counters(transaction, counters.c.name.in_(names))
+    counts = _counters(transaction, counters.c.name.in_([f"{kind}@{hour}" for hour in hours]))
     return {int(name.partition("@")[2]): n for name, n in counts.items()}
 
 

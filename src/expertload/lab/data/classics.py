@@ -141,5 +141,4 @@ def read_idx(path: Path) -> ImageArray:
         if content[:3] != b"\0\0\x08":  # the last is the code of unsigned bytes
             raise ValueError("it does not start like an IDX file of unsigned bytes")
         shape = np.frombuffer(content, dtype=">u4", count=content[3], offset=4)
-        values = np.frombuffer(content, dtype=np.uint8, offset=4 + shape.nbytes)
-        return values.reshape(shape).copy()
+        return np.frombuffer(content, dtype=np.uint8, offset=4 + shape.nbytes).reshape(shape).copy()

@@ -205,8 +205,7 @@ def snow(images: FloatArray, rng: np.random.Generator, level: tuple[float, ...])
     larger = (zoom_matrix(size, magnification) for size in (rows, columns))
     flakes = resample(flakes, *larger)
     flakes = np.where(flakes < least, 0, np.clip(flakes, 0, 1)).astype(np.float32)
-    direction = rng.uniform(-135, -45, size=len(images))
-    flakes = streak(flakes, int(reach), width, direction)
+    flakes = streak(flakes, int(reach), width, rng.uniform(-135, -45, size=len(images)))
     whitened = np.maximum(images, 1.5 * luminance(images) + 0.5)
     snowy: FloatArray = kept * images + (1 - kept) * whitened + flakes + flakes[:, ::-1, ::-1]
     return snowy
@@ -219,15 +218,17 @@ def frost(images: FloatArray, rng: np.random.Generator, level: tuple[float, ...]
     procedurally, so that no picture has to be shipped. The strengths are the benchmark's.
     """
     picture, frosting = level
-    layer = ice(*images.shape[:3], rng)
-    return picture * images + frosting * (layer if images.shape[3] == 3 else luminance(layer))
+    n, rows, columns, channels = images.shape
+    layer = ice(n, rows, columns, rng)
+    return picture * images + frosting * (layer if channels == 3 else luminance(layer))
 
 
 def fog(images: FloatArray, rng: np.random.Generator, level: tuple[float, ...]) -> FloatArray:
     """Add a cloud and darken again to the brightness that was there."""
     strength, decay = level
     brightest = images.max(axis=(1, 2, 3), keepdims=True)
-    layer = cloud(*images.shape[:3], decay, rng)[..., None]
+    n, rows, columns = images.shape[:3]
+    layer = cloud(n, rows, columns, decay, rng)[..., None]
     foggy: FloatArray = (images + strength * layer) * brightest / (brightest + strength)
     return foggy
 

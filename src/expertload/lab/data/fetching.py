@@ -52,8 +52,7 @@ def fetch_files(
         The files, or the folders that archives were unpacked to.
     """
     pooch.get_logger().setLevel("WARNING")
-    bar = progress and sys.stderr.isatty()
-    download = pooch.HTTPDownloader(progressbar=bar, timeout=timeout)
+    download = pooch.HTTPDownloader(progressbar=progress and sys.stderr.isatty(), timeout=timeout)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return [_fetch(file, folder, download, retries) for file in files]

@@ -261,8 +261,7 @@ def load_npz(request: DataRequest) -> Dataset:
     splits = _splits(arrays, path, request, len(request.known.classes) or MOST_CLASSES)
     if len({split.images.shape[1:] for split in splits}) > 1:
         raise damaged(path, "has images of different sizes in its splits", ARRAYS)
-    names = request.known.classes or _named_in(arrays, splits, path)
-    return request.dataset(splits, path, names)
+    return request.dataset(splits, path, request.known.classes or _named_in(arrays, splits, path))
 
 
 def own_file(argument: str) -> Path:

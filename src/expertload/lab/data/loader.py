@@ -136,8 +136,7 @@ class BatchLoader:
             generator = _generator(self.seed, _AUGMENTATION, epoch, number)
             chances = draw(how, len(rows), generator).take(share, self.device)
             images = move_pixels(images, chances, padding=how.padding, reflect=how.reflect)
-        normalised = _floats(images).mul_(self._scale).add_(self._offset)
-        return Batch(normalised, self._labels[mine], mine)
+        return Batch(_floats(images).mul_(self._scale).add_(self._offset), self._labels[mine], mine)
 
 
 def _floats(images: Tensor) -> Tensor:

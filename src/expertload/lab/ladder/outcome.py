@@ -251,8 +251,7 @@ def aucoc_change(after: Sequence[Cases], before: Sequence[Cases]) -> Interval:
     sides = [[influence_of_cases(cases) for cases in side] for side in (after, before)]
     areas = [fmean(area for area, _ in side) for side in sides]
     influences = [np.mean([influence for _, influence in side], axis=0) for side in sides]
-    change = linearise(areas[0] - areas[1], influences[0] - influences[1])
-    return change.interval(0.95)
+    return linearise(areas[0] - areas[1], influences[0] - influences[1]).interval(0.95)
 
 
 # ------------------------------------------------------------------ the outcome

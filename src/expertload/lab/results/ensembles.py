@@ -100,8 +100,7 @@ def make_ensemble(
     splits = {split: mean_logits(runs, split) for split in ("validation", "test")}
     for split, (logits, labels) in splits.items():
         folder.write_logits(split, logits, labels)
-    targets = targets_of(runs, None)
-    numbers = evaluate_logits(splits["validation"], splits["test"], targets)
+    numbers = evaluate_logits(splits["validation"], splits["test"], targets_of(runs, None))
     folder.write_json("results.json", numbers)
     return FinishedRun(folder.path)
 

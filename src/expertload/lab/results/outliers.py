@@ -209,8 +209,7 @@ class OutlierScorer:
         # Imported here, because it needs torch, and tables read saved results without it.
         from expertload.lab.runs.network import apply_network
 
-        logits = apply_network(self.network, split, self.normalisation, function)
-        return logits.astype(np.float64)
+        return apply_network(self.network, split, self.normalisation, function).astype(np.float64)
 
     def _perturbed(self, images: Tensor) -> Tensor:
         # The step is in normalised units, in which bytes are divided by 255 std.

@@ -134,8 +134,7 @@ def collect(folder: str | Path, *, as_published: bool = False) -> list[ResultRow
     >>> [(row.loss, row.seed, row.metric, row.value) for row in rows]
     [('ce', 0, 'aucoc', 0.97)]
     """
-    runs = finished_runs(folder)
-    return [row for run in runs for row in rows_of(run, as_published=as_published)]
+    return [row for run in finished_runs(folder) for row in rows_of(run, as_published=as_published)]
 
 
 def finished_runs(folder: str | Path) -> list[FinishedRun]:

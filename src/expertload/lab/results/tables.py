@@ -248,10 +248,9 @@ def _changes(rows: Iterable[ResultRow]) -> str:
 def _differing(experiment: Experiment, alike: Iterable[Experiment]) -> list[str]:
     every = [json.loads(other.settings) for other in alike]
     own = json.loads(experiment.settings)
-    keys = sorted({key for settings in every for key in settings})
     return [
         f"{key} {own.get(key, 'default')}"
-        for key in keys
+        for key in sorted({key for settings in every for key in settings})
         if any(settings.get(key) != own.get(key) for settings in every)
     ]
 
@@ -295,20 +294,18 @@ def _grid(table: Table) -> list[list[str]]:
     ]
     for position, number in enumerate(table.columns):
         cells = [line.cells[position] for line in table.lines]
-        figures = [_figure(cell, number.decimals) for cell in cells]
+        figures = [_figure(cell.mean, number.decimals, cell.spread) for cell in cells]
         heading = f"{number.heading} {'↑' if number.higher_is_better else '↓'}"
         columns.append([heading, *map(_marked, figures, marks_of(table, position))])
         if any(cell.published is not None for cell in cells):
-            printed = [Cell(cell.published, None, None) for cell in cells]
-            columns.append(["published", *(_figure(c, number.decimals) for c in printed)])
+            columns.append(["published", *(_figure(c.published, number.decimals) for c in cells)])
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _figure(cell: Cell, decimals: int) -> str:
-    if cell.mean is None:
+def _figure(value: float | None, decimals: int, spread: float | None = None) -> str:
+    if value is None:
         return DASH
-    spread = "" if cell.spread is None else f" ± {cell.spread:.{decimals}f}"
-    return f"{cell.mean:.{decimals}f}{spread}"
+    return f"{value:.{decimals}f}" + ("" if spread is None else f" ± {spread:.{decimals}f}")
 
 
 def _marked(figure: str, mark: Mark) -> str:

@@ -87,8 +87,7 @@ def fill_network(network: nn.Module, weights: Path, name: str) -> dict[str, Tens
 
 def find_device(name: str) -> torch.device:
     """Return a device by name; ``"auto"`` is an accelerator if there is one, or else the CPU."""
-    is_there = torch.accelerator.is_available()
-    best = torch.accelerator.current_accelerator() if is_there else None
+    best = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     if name == "auto":
         return best or torch.device("cpu")
     try:

@@ -154,8 +154,7 @@ class RunConfig(_Experiment):
         """A short name for this configuration, equal for equal ones."""
         # Without defaults, so that new settings do not rename existing runs.
         given = self.model_dump(mode="json", exclude_defaults=True)
-        text = json.dumps(given, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:10]
+        return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:10]
 
     @property
     def run_name(self) -> str:
@@ -274,8 +273,7 @@ def _folders() -> list[Path]:
 
 def _find(recipe: str | Path) -> Path:
     """Return the path of a file, or of a recipe that comes with the library."""
-    candidates = [Path(recipe), *(folder / f"{recipe}.toml" for folder in _folders())]
-    for path in candidates:
+    for path in [Path(recipe), *(folder / f"{recipe}.toml" for folder in _folders())]:
         if path.is_file():
             return path
     near = difflib.get_close_matches(Path(recipe).stem, describe_recipes(), n=1)

@@ -102,8 +102,7 @@ class ProcessLauncher:
     def __init__(self, *, jobs: int, **options: Any) -> None:
         self.devices = int(options.get("devices", 1))
         self.threads = max(1, _cores() // (jobs * self.devices))
-        on_gpus = options.get("accelerator", "auto") in ON_GPUS
-        self.gpus = _visible_gpus() if on_gpus else []
+        self.gpus = _visible_gpus() if options.get("accelerator", "auto") in ON_GPUS else []
         self.options = options
         self._started: list[_Process] = []
 

@@ -210,8 +210,7 @@ def _averaged_metrics(
     """Return the validation metrics of the averaged weights, if weights are averaged."""
     if average is None:
         return {}
-    batches = (batch.images for batch in loaders["train"].epoch(epoch))
-    with average.applied(batches, model):
+    with average.applied((batch.images for batch in loaders["train"].epoch(epoch)), model):
         logits, labels = predict(model, loaders["validation"])
     metrics = _validation_metrics(logits, labels)
     return {key_of(name, "averaged"): value for name, value in metrics.items()}
@@ -327,5 +326,4 @@ def _predict_best(
             "folder to start over."
         )
     state.network.load_state_dict(best)
-    validation = predict(model, loaders["validation"])
-    return validation, predict(model, loaders["test"])
+    return predict(model, loaders["validation"]), predict(model, loaders["test"])

@@ -199,8 +199,7 @@ def save_checkpoint(path: Path, tensors: Tensors, optimiser: State, progress: St
 def load_checkpoint(path: Path) -> tuple[Tensors, State, State]:
     """Return the tensors, the optimiser and the progress in a file of `save_checkpoint`."""
     tensors, facts = load_weights(path)
-    names = ("model", "averaged", "loss", "generator", "optimiser")
-    parts: Tensors = {part: {} for part in names}
+    parts: Tensors = {part: {} for part in ("model", "averaged", "loss", "generator", "optimiser")}
     state: dict[int, dict[str, Any]] = {}
     with reading(path):
         for name, tensor in tensors.items():
