@@ -499,7 +499,7 @@ def test_a_slow_provider_holds_up_nothing_else(world):
 
     def come_back(address):
         with httpx.Client(base_url=address, timeout=60) as client:
-            client.cookies.set("desk-attempt", "a.b.c")
+            client.cookies.set(f"desk-{client.base_url.port}-attempt", "a.b.c")
             return client.get("/single-sign-on/back?code=x&state=a").status_code
 
     headers = {"authorization": f"Bearer {world.token('x', 'api')}"}
