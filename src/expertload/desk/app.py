@@ -134,7 +134,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     A head is read before the sender is known, so endless headers could fill the memory. Slow
     senders and receivers could keep all connections for themselves. uvicorn's fast parser limits
-    neither; and its limit of connections refuses everybody, who was there before too.
+    neither. And once its limit of connections is reached, it also refuses requests on open ones.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

@@ -224,7 +224,7 @@ def failure_of(error: Exception) -> tuple[int, DeskRefusedError]:
         code = CODES.get(error.status_code, "http_error")
         return error.status_code, DeskRefusedError(code, str(error.detail))
     if isinstance(error, ClientDisconnect):
-        # nobody gets this answer, but the log then shows no fault of the desk
+        # nobody receives this; as another error, the log would call it a fault of the desk
         return 400, DeskRefusedError("hung_up", "The request ended before it was complete.")
     message = "Something went wrong inside the desk; nothing was decided."
     return 500, DeskRefusedError("internal", message)

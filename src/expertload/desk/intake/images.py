@@ -77,7 +77,7 @@ def _drawn_by(process: Process, data: bytes) -> tuple[bytes, bytes, bytes]:
     return verdict, first, content
 
 
-# None is started when it is needed; the one used last is running.
+# None stands for a process that is not started yet; the one used last is on top.
 _PROCESSES: LifoQueue[Process | None] = LifoQueue()
 for _ in range(PROCESSES):
     _PROCESSES.put(None)

@@ -4,8 +4,8 @@ Sending a case again does not draw again, senders cannot foresee a draw, and a h
 every case that a lower rate includes.
 
 Experts' answers teach models, and certify them. A case that does both would flatter the model. So
-the hash sets cases apart: these certify and never train, and no others certify. A patient who is
-known (`cluster`) is on one side with all cases.
+the hash sets cases apart: these certify and never train, and no others certify. All cases of one
+patient (`cluster`) are on the same side.
 """
 
 from __future__ import annotations

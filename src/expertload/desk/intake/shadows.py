@@ -45,7 +45,7 @@ def classes_digest(names: tuple[str, ...]) -> str:
 
 
 def answer_row(model: str, probabilities: dict[str, float], **more: Any) -> Columns:
-    """Return the columns of a model's answer; it has no confidence if it is not valid."""
+    """Return the columns of a model's answer, without a confidence if it is not valid."""
     flaw, top = answer_of(probabilities)
     return {
         "model": model,

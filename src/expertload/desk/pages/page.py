@@ -67,7 +67,7 @@ class PageRoute(APIRoute):
                 if request.method not in ("GET", "HEAD"):
                     _check_form(request)
                     for dependency in self.dependant.dependencies:
-                        # FastAPI asks who comes when it has read the form; here, before.
+                        # FastAPI would check the sender after reading the form; this is before.
                         if dependency.call is not None and hasattr(dependency.call, "roles"):
                             await dependency.call(request)
                 return await inner(request)

@@ -51,7 +51,7 @@ class TrustedProxy:
             )
 
     def vouches(self, proof: str) -> bool:
-        """Whether the proof is the secret."""
+        """Whether what a request sends as proof is the secret."""
         return hmac.compare_digest(proof.encode(), self.secret.encode())
 
 

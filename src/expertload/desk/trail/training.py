@@ -137,7 +137,7 @@ class _TrainingSet:
         if row.content == ERASED:
             self.left_out["erased"] += 1
             return
-        # Whoever was not drawn was labelled because somebody asked for it.
+        # A case that was not drawn was labelled because somebody asked for it.
         labelled = row.labelled if row.draw <= row.labelled else 1.0
         probability = training_probability(self.project, row, labelled=labelled)
         own = dict(zip(COLUMNS, (row.key, row.label, 1 / probability, row.cluster), strict=True))

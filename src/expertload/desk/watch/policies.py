@@ -11,7 +11,7 @@ When a policy begins, it decides waiting cases anew where it may: a switch empti
 that nobody has taken yet is routed again, as if it came now. If a policy decides it, that is an
 event and a decision of its own kind, "anew": the answer that its sender got stays as it was. A
 look-back at the policy sends it to experts again. The policy looks at the queue in parts, and its
-row has the place where it is. So a server that is killed goes on there after it has started again.
+row records how far it has got, so a server that was killed continues there after a restart.
 """
 
 from __future__ import annotations

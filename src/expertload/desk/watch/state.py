@@ -167,7 +167,7 @@ def _monitor(transaction: Transaction) -> dict[str, Any] | None:
         "alarm_at": 1 / transaction.project.rules.alarm_level,
         "audited": row.audited,
         "errors": row.errors,
-        # A monitor of an older version has not moved since; then every audit counted 1.
+        # A monitor that an older version wrote has no weights: there, every audit counted 1.
         "counted": row.audited - row.open if row.counted is None else row.counted,
         "counted_errors": row.errors if row.counted is None else row.counted_errors,
         "open": row.open,

@@ -154,7 +154,7 @@ class DataRequest:
     def dataset(
         self, splits: tuple[Split, Split, Split], source: Path | str, classes: Sequence[str] = ()
     ) -> Dataset:
-        """Return splits as a data set, with what is known about it; `classes` if it is not."""
+        """Return splits as a data set; `classes` are needed if they are not known beforehand."""
         return Dataset(
             self.name,
             tuple(classes or self.known.classes),

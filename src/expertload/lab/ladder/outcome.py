@@ -1,9 +1,9 @@
 """The outcome of a ladder: the numbers of its steps, a plot, a certified policy and a report.
 
 The numbers of a step are means over its models on all test cases. The certified load comes from a
-threshold that is certified on one half of the test cases and
-measured on the other. No step of the ladder is chosen on test cases, so a threshold certified on
-some of them keeps its guarantee, and its load is measured on cases that did not certify it.
+threshold that is certified on one half of the test cases and measured on the other. No step of the
+ladder is chosen on test cases, so a threshold certified on some of them keeps its guarantee, and
+its load is measured on cases that did not certify it.
 
 The intervals of changes cover the chance in the test cases: other cases would give other numbers
 for the same networks. They do not cover that other seeds would train other networks; that needs

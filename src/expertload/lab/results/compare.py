@@ -1,10 +1,9 @@
 """Tests whether one run, or one group of runs, is better than another beyond chance.
 
 There are two kinds of chance. The *test cases* are a sample: paired tests on them (a permutation
-test, and for AUCOC the closed form) show whether these networks would differ on other
-cases. The *seeds* are a sample too: the paired differences of runs with equal seeds show whether
-training again would give the difference again. A single pair of runs can only answer the first
-question.
+test, and for AUCOC the closed form) show whether these networks would also differ on other cases.
+The *seeds* are a sample too: the paired differences of runs with equal seeds show whether training
+again would give the difference again. A single pair of runs can only answer the first question.
 """
 
 from __future__ import annotations

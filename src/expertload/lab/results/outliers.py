@@ -1,9 +1,9 @@
 """Measures how well a network's confidence separates outliers from its own test images.
 
-The paper uses four scores: the maximum softmax probability (MSP), ODIN, the maximum logit
-and the energy. Its ODIN is the softmax at the temperature that calibration fitted, without ODIN's
-input perturbation; that is ``odin`` here, and ``odin_perturbed`` is ODIN as published by its
-authors. Inliers are the run's own test images. Outliers are the test images of any other data set,
+The paper uses four scores: the maximum softmax probability (MSP), ODIN, the maximum logit and the
+energy. Its ODIN is the softmax at the temperature that calibration fitted, without ODIN's input
+perturbation; that is ``odin`` here, and ``odin_perturbed`` is ODIN as its authors published it.
+Inliers are the run's own test images. Outliers are the test images of any other data set,
 normalised like the run's own, or the run's own test images, corrupted (``corrupted:fog:3``). With
 ``all``, or several corruptions joined by a plus, numbers are means over these corruptions.
 

@@ -139,7 +139,7 @@ class RunFolder:
             ]
 
     def write_members(self, members: Iterable[Member]) -> None:
-        """Write the runs of an ensemble, by paths that stay true if all folders are moved."""
+        """Write the runs of an ensemble, by relative paths: all folders can be moved together."""
         here = self.path.resolve()
         entries = [
             {
