@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from expertload.cli.app import app
 from expertload.desk.pages.audit import events_before
 from expertload.desk.queue.managing import ERASED, erase, keys_before
-from expertload.desk.store.tables import bodies, cases, events, metadata
+from expertload.desk.store.tables import bodies, cases, events, metadata, tokens
 from expertload.desk.trail.chain import differences, replay, seal_events, verify
 from expertload.exceptions import DeskRefusedError
 from tests.desk.world import sent
@@ -170,6 +170,15 @@ def test_one_changed_byte_of_a_probability_is_found_and_the_case_is_named(used, 
     said = " ".join(done.output.split())
     assert f"Row {row.id} of cases ('{key}'): 'probabilities' differs from the events." in said
     assert said.count("Row ") == 1
+
+
+def test_a_row_in_the_place_of_another_is_found_on_both_sides(used):
+    used.token("sender", "api")
+    tamper(used, "UPDATE tokens SET id = id + 1000")
+    *_, added, missing = used.desk.read(lambda t: list(differences(t)))
+    assert added.endswith("of tokens is in no event.")
+    n = len(used.rows(select(tokens.c.id)))
+    assert missing == f"{n} row(s) of tokens are in the events, but not in the table."
 
 
 def test_more_differences_than_are_listed_are_said_to_be_more(used):

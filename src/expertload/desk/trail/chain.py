@@ -233,11 +233,11 @@ def _different(transaction: Transaction, table: Table, rows: Rows) -> Iterator[s
     at_once = BODIES_AT_ONCE if table.name == "bodies" else ROWS_AT_ONCE
     n_rows = 0
     for row in _stream(transaction, select(*columns), at_once):
-        n_rows += 1
         expected = rows.get(row.id)
         if expected is None:
             yield f"Row {row.id} of {table.name} is in no event."
             continue
+        n_rows += 1
         named = f" ('{expected['key']}')" if "key" in expected else ""
         for column, value in zip(columns, row, strict=True):
             digest = column.info.get("digest")
