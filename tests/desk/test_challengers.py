@@ -24,6 +24,7 @@ from expertload.desk.watch.policies import (
     trial_policy,
     withdraw,
 )
+from expertload.desk.watch.readers import readers_of, second_readings
 from expertload.desk.watch.state import load_shift, state_of
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
@@ -277,6 +278,22 @@ def test_a_difference_from_a_sure_challenger_is_settled(world):
     assert world.case("c").state == "closed", "B is not sure"
     world.answer(world.claim("zoe", "arbiter"), "cat", "zoe", "arbiter")
     assert world.case("b").state == "closed"
+
+
+def test_a_sure_challenger_hides_no_error_of_a_reader(world):
+    """Cases drawn for a second reading get one, whether or not the first agrees with a model."""
+    running(world).with_rules(second_share=1.0)
+    world.send(*(shadowed(f"a{i}", 0.6, 0.9, due=4e9) for i in range(PILOT)))
+    world.send(*(shadowed(f"b{i}", 0.6, 0.95) for i in range(10)))
+    for _ in range(10):
+        held = world.claim("ann")
+        world.answer(held, "dog" if held.key in ("b1", "b4", "b7") else "cat", "ann")
+        world.answer(world.claim("bob"), "cat", "bob")
+    for _ in range(3):
+        world.answer(world.claim("zoe", "arbiter"), "cat", "zoe", "arbiter")
+    accuracy = {reader["name"]: reader["accuracy"] for reader in world.desk.read(readers_of)}
+    assert (accuracy["ann"], accuracy["bob"]) == (0.7, 1.0)
+    assert world.desk.read(second_readings)[:3] == (10, 7, 10)
 
 
 # ------------------------------------------------------------------ taking over

@@ -179,13 +179,17 @@ def next_reading(
     arbitrated : bool
         Whether the last opinion is an arbiter's, which ends the dispute.
     beside : sequence of str
-        Opinions of models that decide nothing: a difference from them is a dispute too.
+        Opinions of models that decide nothing: a difference from them is a dispute too. A second
+        reading comes before it, so that what was drawn for one gets one, whatever was answered:
+        the readers are measured by these cases.
     """
     if arbitrated:
         return None
-    if len({*opinions, *beside}) > 1:
+    if len({*opinions}) > 1:
         return "arbiter"
-    return "second" if len(opinions) < wanted else None
+    if len(opinions) < wanted:
+        return "second"
+    return None if {*opinions} >= {*beside} else "arbiter"
 
 
 def _settle(transaction: Transaction, reading: AnyRow) -> None:
