@@ -24,6 +24,7 @@ def used(world):
     """A desk with two policies, an alarm, a correction and people."""
     world.with_rules(quality_rate=1.0, second_share=0.0)
     world.desk.write(add_user, "Ann <b>", ["reader", "manager"])
+    world.token("dora", "manager")
     first = world.activate()
     world.send(*(sent(f"bad-{i}") for i in range(30)))
     read_all(world, lambda key: "dog")
@@ -65,6 +66,7 @@ def test_the_page_says_what_the_tables_say(world, used, tmp_path):
         assert f"{row.policy_id} {row.state} {row.audited} {row.errors} {row.open}" in plain
     assert "monitor alarm" in plain
     assert "Ann &lt;b&gt;" in page, "names are not markup"
+    assert "dora (token) manager event" in plain, "programs act, too"
     made = select(func.count()).select_from(decisions).where(decisions.c.kind == "correction")
     ((n,),) = world.rows(made)
     assert n

@@ -60,12 +60,17 @@ def test_equal_refusals_are_one_line(served, file):
     assert "First case: 0" in said
 
 
-def test_it_says_that_the_model_was_not_named(served, file):
+def test_without_the_name_of_the_model_only_the_first_case_is_spent(served, file):
     served.activate(policy_text(model_name="net"))
-    assert "40 delegated: model not named. Hint: name the policy's model" in send(served, file)
+    assert "Only the first case, '0', was sent" in send(served, file, code=1)
+    assert n_stored(served) == 1
+    said = send(served, file, "--model", "net", code=1)  # the first case was sent without it
+    assert "40 cases: 1 refused, 20 decided, 19 delegated" in said
     other = file.with_name("other.csv")
     other.write_text(file.read_text().strip().replace("\n", "\nx"))
-    assert "20 decided" in send(served, other, "--model", "net")
+    assert "40 delegated: the policy decides for another model" in send(
+        served, other, "--model", "nets"
+    )
 
 
 def test_images_are_sent_from_the_folder_of_the_file(served, tmp_path, monkeypatch):

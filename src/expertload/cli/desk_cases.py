@@ -10,6 +10,7 @@ import time
 import webbrowser
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,11 +27,10 @@ if TYPE_CHECKING:
     from expertload.desk.client import SentOutcome
     from expertload.desk.demo import Cast, Digits
 
-HINTS = {
-    cause: f"{cause.replace('_', ' ')}. Hint: name the policy's model with --model; "
-    "'expertload desk policy list' shows it."
-    for cause in ("model_not_named", "unknown_model")
-}
+OTHER_MODEL = (
+    "the policy decides for another model. Hint: 'expertload desk policy list' shows which; a case "
+    "that was sent with a wrong --model stays with experts, and needs another key to be sent again."
+)
 
 
 @takes(
@@ -85,7 +85,17 @@ def send(
         cases = ({**case, "model": model} for case in cases)
     with rows_done(file.name) as progress, DeskClient(address, token) as desk:
         outcomes, examples = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
-        for n, outcome in enumerate(desk.send_many(cases), start=1):
+        cases = iter(cases)
+        sent = chain(desk.send_many(islice(cases, 1)), desk.send_many(cases))
+        for n, outcome in enumerate(sent, start=1):
+            if n == 1 and outcome.cause == "model_not_named":
+                complain(
+                    "The desk's policy decides for a model that it names, and these cases name "
+                    f"none. Only the first case, '{one_line(outcome.key)}', was sent; it stays "
+                    "with experts. Hint: name the model with --model; 'expertload desk policy "
+                    "list' shows it."
+                )
+                raise typer.Exit(1)
             kind = _kind(outcome)
             outcomes[kind] += 1
             examples.setdefault(kind, outcome.key)
@@ -98,7 +108,7 @@ def _kind(outcome: SentOutcome) -> tuple[str, str]:
     """Return what became of a case and why; equal refusals of several cases are one kind."""
     if outcome.is_acknowledged:
         cause = outcome.cause or ""
-        return outcome.status, HINTS.get(cause, cause.replace("_", " "))
+        return outcome.status, OTHER_MODEL if cause == "unknown_model" else cause.replace("_", " ")
     why = (outcome.error or "").replace(f"'{outcome.key}'", "'…'")
     return ("refused" if outcome.status == "refused" else "not sent"), why
 

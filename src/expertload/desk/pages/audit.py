@@ -25,6 +25,7 @@ from expertload.desk.intake.case import CONTROL
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.pages.page import PageRoute, environment, render
 from expertload.desk.pages.sign_in import signed_in
+from expertload.desk.people.accounts import all_tokens
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import (
     Id,
@@ -264,7 +265,7 @@ def _policy(
 def _people(
     transaction: Transaction, sources: dict[tuple[str, int], list[int]]
 ) -> list[dict[str, Any]]:
-    """Return who may do what today, with the events that gave the roles."""
+    """Return who may do what today, people and tokens, with the events that gave the roles."""
     rows = transaction.all(
         select(memberships.c.id, users.c.name, memberships.c.role)
         .join_from(memberships, users)
@@ -272,9 +273,15 @@ def _people(
         .where(users.c.disabled.is_(None))
         .order_by(users.c.name, memberships.c.role)
     )
+    given = [("memberships", *row) for row in rows]
+    given += [
+        ("tokens", token.id, f"{token.name} (token)", token.role)
+        for token in all_tokens(transaction)
+        if token.ended is None
+    ]
     people: dict[str, dict[str, Any]] = {}
-    for membership, name, role in rows:
+    for table, number, name, role in given:
         person = people.setdefault(name, {"name": name, "roles": [], "events": []})
         person["roles"].append(role)
-        person["events"] += sources["memberships", membership]
+        person["events"] += sources[table, number]
     return list(people.values())
