@@ -69,6 +69,21 @@ def test_a_golden_case_needs_its_truth_and_a_key_of_its_own(world):
         world.desk.write(add_golden, [read_golden('{"key": "taken", "label": "cat"}')])
 
 
+@pytest.mark.parametrize("known_by", ["rules", "policy"])
+def test_a_truth_that_nobody_could_answer_is_refused(world, known_by):
+    """Every reader would be counted as wrong."""
+    good, early, bad = (
+        read_golden(json.dumps({"key": key, "label": label}))
+        for key, label in (("g-1", "cat"), ("g-2", "banana"), ("g-3", "banana"))
+    )
+    assert world.desk.write(add_golden, [early]) == 1, "no classes are known yet"
+    world.with_rules(classes=CLASSES) if known_by == "rules" else world.activate()
+    with pytest.raises(DeskRefusedError, match="'banana' is not one of .* cat, dog") as refused:
+        world.desk.write(add_golden, [good, bad])
+    assert refused.value.code == "bad_label"
+    assert world.desk.write(add_golden, [good, early]) == 1, "all or none, and sent before"
+
+
 def test_a_reader_ten_points_worse_is_named_in_a_sentence(world):
     world.with_rules(classes=CLASSES)
     for name in ("ann", "bob", "cleo"):

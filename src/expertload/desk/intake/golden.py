@@ -13,7 +13,7 @@ from dataclasses import asdict
 from sqlalchemy import select
 
 from expertload.desk.intake.case import SentCase, parsed, read_case
-from expertload.desk.intake.receiving import Wanted, open_readings
+from expertload.desk.intake.receiving import Wanted, check_label, open_readings
 from expertload.desk.intake.sampling import draw
 from expertload.desk.store.database import SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import bodies, cases
@@ -47,6 +47,7 @@ def add_golden(transaction: Transaction, sent: Sequence[SentCase]) -> int:
                     "conflict", f"The key '{case.key}' belongs to a case with other content."
                 )
             continue
+        check_label(transaction, case.label or "")
         wanted.append(_store(transaction, case, due if case.due is None else case.due))
     open_readings(transaction, wanted)
     return len(wanted)

@@ -14,7 +14,7 @@ from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy, un
 from expertload.desk.intake.sampling import audit_rates, draw
 from expertload.desk.intake.shadows import answer_row, as_json, receive_shadows
 from expertload.desk.store.database import SECOND, AnyRow, Event, Project, Transaction
-from expertload.desk.store.tables import bodies, cases, decisions, readings, shadows
+from expertload.desk.store.tables import bodies, cases, decisions, policies, readings, shadows
 from expertload.exceptions import DeskRefusedError
 
 Row = tuple[Event, dict[str, Any]]
@@ -326,6 +326,31 @@ def decisions_of(transaction: Transaction, case: int) -> list[AnyRow]:
     """Return the decisions about a case, the current one last."""
     made = select(decisions).where(decisions.c.case_id == case)
     return transaction.all(made.order_by(decisions.c.version))
+
+
+def classes_of(transaction: Transaction) -> tuple[str, ...]:
+    """Return the classes in the project's rules, or else those of its latest policy.
+
+    The classes of a withdrawn policy remain, because its cases are still read after it has ended.
+    """
+    if transaction.project.rules.classes:
+        return transaction.project.rules.classes
+    begun = select(policies.c.document).where(
+        transaction.in_project(policies), policies.c.state != "draft"
+    )
+    latest = begun.order_by(policies.c.activated.desc(), policies.c.id.desc()).limit(1)
+    document = transaction.value(latest)
+    return () if document is None else read_policy(document).classes
+
+
+def check_label(transaction: Transaction, label: str) -> None:
+    """Refuse an answer or a truth that is not one of the classes, or that nobody could give."""
+    classes = classes_of(transaction)
+    if classes and label not in classes:
+        hint = f"choose one of {', '.join(classes)}."[:300]
+        raise DeskRefusedError("bad_label", f"'{label[:60]}' is not one of the classes.", hint)
+    if not 1 <= len(label) <= 200 or not label.isprintable():
+        raise DeskRefusedError("bad_label", "A label must have 1 to 200 printable characters.")
 
 
 # ------------------------------------------------------------------ readings

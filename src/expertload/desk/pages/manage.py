@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 from expertload._names import Role, Which
 from expertload.desk.api import management
 from expertload.desk.api.access import Name, Number, ReasonBody, desk_of
-from expertload.desk.intake.receiving import decisions_of, find_case
+from expertload.desk.intake.receiving import classes_of, decisions_of, find_case
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.pages.overview import evidence_chart, overview
 from expertload.desk.pages.page import HEADERS, PageRoute, go, render
@@ -24,7 +24,7 @@ from expertload.desk.pages.review import content_of, send_image
 from expertload.desk.pages.sign_in import signed_in
 from expertload.desk.people import accounts, sessions
 from expertload.desk.queue import managing
-from expertload.desk.queue.claims import claim_of, classes_of
+from expertload.desk.queue.claims import claim_of
 from expertload.desk.store.database import Transaction
 from expertload.desk.store.tables import cases
 from expertload.desk.trail.export import Format

@@ -22,7 +22,7 @@ from typing import Any
 from sqlalchemy import Select, func, select
 
 from expertload.desk.intake.golden import ask_next_reader
-from expertload.desk.intake.receiving import Wanted, decisions_of, open_readings
+from expertload.desk.intake.receiving import Wanted, check_label, decisions_of, open_readings
 from expertload.desk.intake.sampling import draw
 from expertload.desk.intake.shadows import opinions_of
 from expertload.desk.queue import claims
@@ -146,15 +146,6 @@ def _replay(transaction: Transaction, before: AnyRow, reading: int, label: str) 
         )
     until = _undo_until(transaction, before.given) if before.standing == "counted" else None
     return Answered("replayed", before.standing, until)
-
-
-def check_label(transaction: Transaction, label: str) -> None:
-    """Refuse an answer that is not one of the classes."""
-    classes = claims.classes_of(transaction)
-    if classes and label not in classes:
-        raise DeskRefusedError("bad_label", f"'{label[:60]}' is not one of the classes.")
-    if not 1 <= len(label) <= 200 or not label.isprintable():
-        raise DeskRefusedError("bad_label", "A label must have 1 to 200 printable characters.")
 
 
 def reading_of(transaction: Transaction, number: int) -> AnyRow:

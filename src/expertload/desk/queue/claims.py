@@ -20,9 +20,9 @@ from sqlalchemy import select
 
 from expertload.desk.intake.case import Body
 from expertload.desk.intake.golden import PEOPLE
-from expertload.desk.intake.routing import read_policy
+from expertload.desk.intake.receiving import classes_of
 from expertload.desk.store.database import CLOCK_SLACK, SECOND, AnyRow, Project, Transaction
-from expertload.desk.store.tables import policies, readings, skips
+from expertload.desk.store.tables import readings, skips
 from expertload.exceptions import DeskRefusedError
 
 LONGEST_REASON = 2_000
@@ -193,21 +193,6 @@ def claim_of(transaction: Transaction, case: int, lease: str = "", until: int = 
         body=None if shown[0] is None else Body(*shown),
         classes=classes_of(transaction),
     )
-
-
-def classes_of(transaction: Transaction) -> tuple[str, ...]:
-    """Return the classes in the project's rules, or else those of its latest policy.
-
-    The classes of a withdrawn policy remain, because its cases are still read after it has ended.
-    """
-    if transaction.project.rules.classes:
-        return transaction.project.rules.classes
-    begun = select(policies.c.document).where(
-        transaction.in_project(policies), policies.c.state != "draft"
-    )
-    latest = begun.order_by(policies.c.activated.desc(), policies.c.id.desc()).limit(1)
-    document = transaction.value(latest)
-    return () if document is None else read_policy(document).classes
 
 
 # ------------------------------------------------------------------ leases

@@ -21,7 +21,7 @@ from sqlalchemy import text
 
 from expertload._names import Which
 from expertload.desk.desk import Desk
-from expertload.desk.queue.claims import classes_of
+from expertload.desk.intake.receiving import classes_of
 from expertload.desk.store.tables import LIVE
 from expertload.exceptions import DeskUnavailableError, FileWriteError
 from expertload.io.write import open_writer, stream_writer

@@ -33,8 +33,8 @@ from expertload._files import new_folder
 from expertload._names import Tool
 from expertload._store import TRAINING_SET
 from expertload.desk.desk import Desk
+from expertload.desk.intake.receiving import classes_of
 from expertload.desk.intake.sampling import is_set_apart, training_probability
-from expertload.desk.queue.claims import classes_of
 from expertload.desk.queue.managing import ERASED
 from expertload.desk.store.database import AnyRow, Project, Transaction
 from expertload.desk.store.tables import LIVE, events

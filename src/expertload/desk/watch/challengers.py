@@ -20,11 +20,10 @@ import orjson
 from sqlalchemy import func, select
 
 from expertload import __version__
-from expertload.desk.intake.receiving import answer_by
+from expertload.desk.intake.receiving import answer_by, classes_of
 from expertload.desk.intake.routing import OF_NO_MODEL, read_policy
 from expertload.desk.intake.sampling import is_set_apart
 from expertload.desk.intake.shadows import PILOT
-from expertload.desk.queue.claims import classes_of
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import LIVE, monitors, policies
 from expertload.desk.watch.policies import (

@@ -16,9 +16,9 @@ import numpy as np
 from sqlalchemy import select
 
 from expertload.calibrators import TemperatureScaling
+from expertload.desk.intake.receiving import classes_of
 from expertload.desk.intake.routing import answer_of, read_policy
 from expertload.desk.intake.shadows import as_sent
-from expertload.desk.queue.claims import classes_of
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import projects
 from expertload.desk.watch.policies import find_policy
