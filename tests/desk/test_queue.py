@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from expertload.desk.people.accounts import disable_user
-from expertload.desk.queue.answers import next_reading, undo
+from expertload.desk.queue.answers import Answered, correct_own, next_reading, undo
 from expertload.desk.queue.claims import extend, hand_back, skip, upcoming
 from expertload.desk.store.tables import answers, cases, decisions, readings
 from expertload.desk.watch.state import state_of
@@ -240,6 +240,20 @@ def test_an_answer_is_taken_back(world):
     chain = world.rows(select(decisions.c.label, decisions.c.version).order_by(decisions.c.id))
     assert [tuple(row) for row in chain] == [("cat", 1), (None, 2), ("dog", 3)]
     assert world.claim("bob").key == "b"
+
+
+def test_a_submission_that_was_taken_back_is_not_said_to_count(world):
+    delegate(world, "a")
+    held = world.claim()
+    world.answer(held, "cat", submission="s1")
+    again = world.desk.write(undo, world.user("ann"), "s1")
+    replayed = world.answer(again, "cat", submission="s1")
+    assert replayed == Answered("replayed", "undone", None)
+    assert world.case("a").state == "waiting"
+    assert world.answer(again, "cat", submission="s2").standing == "counted"
+    world.desk.write(correct_own, world.user("ann"), "s2", "dog", reason="looked again")
+    assert world.answer(held, "cat", submission="s1").standing == "undone"
+    assert world.answer(again, "cat", submission="s2").standing == "counted", "as corrected"
 
 
 def test_undo_ends_after_its_time(world):

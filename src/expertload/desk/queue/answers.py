@@ -46,8 +46,9 @@ class Answered:
     ----------
     outcome : {"counted", "late", "replayed"}
         Whether it counts, came after the lease was lost, or was sent before.
-    standing : {"counted", "late"}
-        Whether the stored answer counts or is late.
+    standing : {"counted", "late", "undone"}
+        Whether the stored answer counts, is late, or was taken back: then answer the case under
+        another submission.
     undo_until : int or None
         The time until which it can be taken back, in microseconds since 1970.
     """
@@ -144,8 +145,13 @@ def _replay(transaction: Transaction, before: AnyRow, reading: int, label: str) 
             "This submission was used for another answer.",
             "give every answer its own submission.",
         )
-    until = _undo_until(transaction, before.given) if before.standing == "counted" else None
-    return Answered("replayed", before.standing, until)
+    # It counts as long as it, or a correction of it, is the one that its reading has.
+    number = reading_of(transaction, before.reading_id).answer_id
+    while number not in (None, before.id):
+        number = transaction.value(select(answers.c.supersedes).where(answers.c.id == number))
+    standing = "undone" if number is None and before.standing == "counted" else before.standing
+    until = _undo_until(transaction, before.given) if standing == "counted" else None
+    return Answered("replayed", standing, until)
 
 
 def reading_of(transaction: Transaction, number: int) -> AnyRow:
