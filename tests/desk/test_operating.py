@@ -14,13 +14,18 @@ from pathlib import Path
 
 import httpx
 import pytest
+from sqlalchemy import update
 from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.desk import Desk, Rules
+from expertload.desk.intake.receiving import classes_of
 from expertload.desk.people.accounts import add_user
+from expertload.desk.store.tables import projects
+from expertload.desk.watch.policies import add_policy, begin, withdraw
 from expertload.desk.watch.state import edit_rules
-from expertload.exceptions import DataNotFoundError
+from expertload.exceptions import DataNotFoundError, DeskRefusedError
+from tests.desk.world import CLASSES, policy_text
 
 LOOKING = [
     ("verify",),
@@ -119,15 +124,41 @@ def test_classes_are_named_as_the_model_names_them(place):
         assert desk.read(lambda t: t.project.rules.classes) == ()
 
 
+def test_classes_lack_none_that_a_policy_decides(world):
+    """Readers who cannot answer 'dog' would all seem to err, or the model would."""
+    first = world.activate(policy_text(model_name="A"))
+    second = world.desk.write(add_policy, policy_text(model_name="B"))
+    world.desk.write(begin, second, share=0.5)
+    world.with_rules(classes=(*CLASSES, "owl"))
+    for number in (second, first):
+        wanted = f"'classes' lack 'dog' of policy {number}."
+        with pytest.raises(DeskRefusedError, match=re.escape(wanted)):
+            world.with_rules(classes=("cat",))
+        world.desk.write(withdraw, number, reason="over")
+    assert world.with_rules(classes=("cat",)).desk.read(classes_of) == ("cat",)
+
+
+def test_a_warning_never_lowers_what_experts_read(world):
+    for changes in ({"quality_rate": 0.3}, {"quality_rate": 0.1, "raised_rate": 0.05}):
+        with pytest.raises(DeskRefusedError, match="'raised_rate' is .*, below 'quality_rate' 0"):
+            world.desk.write(edit_rules, changes)
+    world.desk.write(edit_rules, {"quality_rate": "0.3", "raised_rate": "0.3"})
+    old = world.desk.read(lambda transaction: transaction.project.rules)
+    stored = old.model_copy(update={"raised_rate": 0.1}).model_dump_json()
+    world.desk.database.write(lambda c: c.execute(update(projects).values(rules=stored)))
+    rules = world.desk.write(edit_rules, {"lease_seconds": 77})
+    assert (rules.raised_rate, rules.lease_seconds) == (0.1, 77), "an old desk is still read"
+
+
 def test_two_who_change_rules_at_once_change_both(place, monkeypatch):
     monkeypatch.setattr(Rules, "model_dump", slowly(Rules.model_dump))
     Desk.open(place).close()
     with ThreadPoolExecutor(2) as threads, Desk.open(place) as desk:
-        changes = {"quality_rate": "0.3"}, {"lease_seconds": "77"}
+        changes = {"quality_rate": "0.1"}, {"lease_seconds": "77"}
         for done in [threads.submit(desk.write, edit_rules, each) for each in changes]:
             done.result()
         rules = desk.read(lambda t: t.project.rules)
-    assert (rules.quality_rate, rules.lease_seconds) == (0.3, 77)
+    assert (rules.quality_rate, rules.lease_seconds) == (0.1, 77)
 
 
 def slowly(called):

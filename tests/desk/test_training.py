@@ -142,7 +142,7 @@ def test_whatever_the_order_of_calls_nothing_leaks(world, tmp_path, order):
                 certified |= {case.key for case in sample}
                 patients[1].update(case.unit for case in sample if case.cluster is not None)
             elif step == "raise the rate":
-                world.desk.write(edit_rules, {"quality_rate": 0.3 + 0.2 * (turn + 1)})
+                world.with_rules(quality_rate=0.3 + 0.2 * (turn + 1))
             elif step == "erase":
                 world.desk.write(erase, next(iter(sorted(trained)), "case-0"))
             elif turn == 0:
@@ -161,7 +161,7 @@ def test_the_share_is_fixed_from_the_first_export_on(world, tmp_path):
     export_for_training(world.desk, tmp_path / "set")
     with pytest.raises(DeskRefusedError, match="'certify_share' cannot change any more"):
         world.desk.write(edit_rules, {"certify_share": 0.5})
-    world.desk.write(edit_rules, {"quality_rate": 0.5, "certify_share": 0.2})
+    world.with_rules(quality_rate=0.5, certify_share=0.2)
     (event,) = world.rows(select(events).where(events.c.kind.startswith("training.exported")))
     assert event.kind == "training.exported: certify_share = 0.2"
     assert json.loads((tmp_path / "set/manifest.json").read_text())["event"] == event.id

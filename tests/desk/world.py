@@ -68,7 +68,10 @@ class World:
         self.users: dict[tuple[str, str], int] = {}
 
     def with_rules(self, **changes) -> World:
-        """The same desk under other rules."""
+        """The same desk under other rules; after a warning, no fewer cases are read."""
+        if "quality_rate" in changes:
+            raised = self.desk.read(lambda transaction: transaction.project.rules.raised_rate)
+            changes = {"raised_rate": max(raised, changes["quality_rate"])} | changes
         self.desk.write(edit_rules, changes)
         return self
 

@@ -20,6 +20,7 @@ from sqlalchemy import ColumnElement, exists, func, select
 
 from expertload.desk.intake.case import CONTROL
 from expertload.desk.intake.golden import PEOPLE
+from expertload.desk.intake.receiving import deciders_of
 from expertload.desk.intake.routing import OF_NO_MODEL, read_policy
 from expertload.desk.settings import Rules
 from expertload.desk.store.database import HOUR, Transaction
@@ -321,7 +322,13 @@ def edit_rules(transaction: Transaction, changes: dict[str, Any]) -> Rules:
     before = transaction.project
     rules = _changed(before.rules, changes)
     if rules.classes != before.rules.classes:
-        _check_classes(rules.classes)
+        _check_classes(transaction, rules.classes)
+    if {"quality_rate", "raised_rate"} & changes.keys() and rules.raised_rate < rules.quality_rate:
+        raise DeskRefusedError(
+            "bad_rule",
+            f"'raised_rate' is {rules.raised_rate:g}, below 'quality_rate' {rules.quality_rate:g}.",
+            "after a warning, experts must not read less: change both in one command.",
+        )
     if rules.certify_share != before.rules.certify_share:
         check_nothing_trained(transaction)
     is_new = rules.quality_rate != before.rules.quality_rate
@@ -353,8 +360,11 @@ def _changed(rules: Rules, changes: dict[str, Any]) -> Rules:
         ) from error
 
 
-def _check_classes(names: tuple[str, ...]) -> None:
-    """Refuse names that no model has: an answer counts as right only if it has the same name."""
+def _check_classes(transaction: Transaction, names: tuple[str, ...]) -> None:
+    """Refuse names that no model has, and names without one that a policy decides.
+
+    An answer counts as right only if it has the same name.
+    """
     if len(set(names)) < len(names) or not all(
         name.strip() == name != "" and not CONTROL.search(name) for name in names
     ):
@@ -364,6 +374,13 @@ def _check_classes(names: tuple[str, ...]) -> None:
             f"Got {', '.join(map(ascii, names))}.",
             "separate them by commas; 'classes=' takes those of the policy.",
         )
+    for decider in deciders_of(transaction) if names else ():
+        if missing := sorted({*decider.policy.classes} - {*names}):
+            raise DeskRefusedError(
+                "bad_rule",
+                f"'classes' lack {', '.join(map(ascii, missing[:5]))} of policy {decider.id}.",
+                "add what is missing; 'classes=' takes those of the policy.",
+            )
 
 
 def _judge_anew(transaction: Transaction) -> None:
