@@ -183,7 +183,11 @@ class DeskRefusedError(DeskError):
         What kind of refusal it is, in one word that programs can rely on.
     message, hint : str
         What is wrong, and what to do about it.
+    key : str or None
+        Of a refused line of a request: the key of its case, if that can be read.
     """
+
+    key: str | None = None
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         super().__init__(f"{message} Hint: {hint}" if hint else message)

@@ -56,7 +56,8 @@ def test_a_bad_line_is_an_error_line_and_the_others_stand(call):
     assert [line.get("status") for line in read] == ["delegated", None, None, None, "delegated"]
     codes = [line["error"]["code"] for line in read if "error" in line]
     assert codes == ["bad_case", "bad_case", "conflict"]
-    assert [line["line"] for line in read if "error" in line] == [2, 3, 4]
+    refused = [(line["line"], line["key"]) for line in read if "error" in line]
+    assert refused == [(2, "b"), (3, None), (5, "a")], "a blank line counts"
     assert all({"code", "message", "hint"} == set(e["error"]) for e in read if "error" in e)
 
 

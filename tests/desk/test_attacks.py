@@ -170,7 +170,7 @@ def test_what_somebody_disabled_meanwhile_sends_is_not_stored(served):
 def test_a_case_of_too_many_values_is_refused_before_it_is_parsed(monkeypatch):
     monkeypatch.setattr("orjson.loads", None)
     monkeypatch.setattr("json.loads", None)
-    (refused,) = read_lines(b"[" + b"[]," * 2_000_000 + b"[]]", NDJSON, read_line)
+    (refused,) = read_lines(b"[" + b"[]," * 2_000_000 + b"[]]", NDJSON, read_line).values()
     assert refused.code == "too_large"
 
 
@@ -211,7 +211,7 @@ def test_long_batches_are_parsed_one_after_the_other(served, monkeypatch):
         most.append(len(now))
         time.sleep(0.1)
         now.pop()
-        return []
+        return {}
 
     monkeypatch.setattr(endpoint, "read_lines", slow)
     headers = {"authorization": f"Bearer {served.token('x', 'api')}"}

@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import orjson
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -30,6 +30,7 @@ from expertload.desk.intake.case import (
     MOST_CASES,
     SentCase,
     Shadow,
+    key_of,
     read_line,
     read_shadow,
 )
@@ -53,6 +54,7 @@ MOST_TOGETHER = 500
 
 Result = Outcome | DeskRefusedError
 T = TypeVar("T")
+Lines: TypeAlias = dict[int, T | DeskRefusedError]  # of a request, by their numbers
 
 
 class Intake:
@@ -78,9 +80,7 @@ class Intake:
             require(await self._desk.aread(find_token, token), "api")
             self._seen.add(token)
 
-    async def read(
-        self, data: bytes, kind: str, read: Callable[[bytes], T]
-    ) -> list[T | DeskRefusedError]:
+    async def read(self, data: bytes, kind: str, read: Callable[[bytes], T]) -> Lines[T]:
         """Read the lines of a request; only those with images wait for one another."""
         has_images = MAY_HAVE_IMAGES.search(data) is not None
         if len(data) < SMALL and not has_images:
@@ -209,14 +209,15 @@ async def send_shadows(request: Request) -> Response:
     return _answer(kind, read, await desk_of(request).awrite(receive_shadows, _good(read)))
 
 
-def read_lines(data: bytes, kind: str, read: Callable[[bytes], T]) -> list[T | DeskRefusedError]:
+def read_lines(data: bytes, kind: str, read: Callable[[bytes], T]) -> Lines[T]:
     """Read the lines of a request; a bad one becomes an error and does not affect the others."""
-    lines = [data] if kind == JSON else [line for line in data.split(b"\n") if line.strip()]
+    numbered = enumerate([data] if kind == JSON else data.split(b"\n"), start=1)
+    lines = {number: line for number, line in numbered if line.strip() or kind == JSON}
     if len(lines) > MOST_CASES:
         raise DeskRefusedError(
             "too_large", f"A batch may have at most {MOST_CASES} cases. Got {len(lines)}."
         )
-    return [_read_or_refuse(line, read) for line in lines]
+    return {number: _read_or_refuse(line, read) for number, line in lines.items()}
 
 
 def _read_or_refuse(line: bytes, read: Callable[[bytes], T]) -> T | DeskRefusedError:
@@ -225,25 +226,26 @@ def _read_or_refuse(line: bytes, read: Callable[[bytes], T]) -> T | DeskRefusedE
     try:
         return read(line)
     except DeskRefusedError as error:
+        error.key = key_of(line)
         return error
 
 
-def _good(read: Sequence[T | DeskRefusedError]) -> list[T]:
-    return [line for line in read if not isinstance(line, DeskRefusedError)]
+def _good(read: Lines[T]) -> list[T]:
+    return [line for line in read.values() if not isinstance(line, DeskRefusedError)]
 
 
-def _answer(kind: str, read: Sequence[Any], stored: Sequence[Any]) -> Response:
+def _answer(kind: str, read: Lines[Any], stored: Sequence[Any]) -> Response:
     """Answer every line of a request; `stored` are the results of the good ones."""
     left = iter(stored)
-    results = [line if isinstance(line, DeskRefusedError) else next(left) for line in read]
+    results = [line if isinstance(line, DeskRefusedError) else next(left) for line in read.values()]
     if kind == JSON and isinstance(results[0], DeskRefusedError):
         raise results[0]
-    return Response(b"".join(map(_line, range(1, len(read) + 1), read, results)), media_type=kind)
+    return Response(b"".join(map(_line, read, read.values(), results)), media_type=kind)
 
 
 def _line(number: int, read: Any, result: Any) -> bytes:
     if isinstance(result, DeskRefusedError):
-        named: dict[str, Any] = {"key": getattr(read, "key", None), "line": number}
+        named: dict[str, Any] = {"key": read.key, "line": number}
         if isinstance(read, Shadow):
             named["model"] = read.model
         result = named | error_body(result)

@@ -203,10 +203,10 @@ async def add_truths(request: Request) -> dict[str, int]:
 async def add_lines(request: Request, data: bytes) -> int:
     """Store the golden cases of a file; return how many are new."""
     sent = await request.app.state.intake.read(data, NDJSON, read_golden)
-    for refused in sent:
+    for refused in sent.values():
         if isinstance(refused, DeskRefusedError):
             raise refused
-    return await desk_of(request).awrite(add_golden, sent)
+    return await desk_of(request).awrite(add_golden, list(sent.values()))
 
 
 @manager.post("/combine", summary="Combine the answers of experts and model, or stop")

@@ -221,6 +221,14 @@ def _key(value: Any) -> str:
     return _text(value, "key")
 
 
+def key_of(line: bytes) -> str | None:
+    """Return the key of a refused line, if it has one that a case could have."""
+    try:
+        return _key(parsed(line)["key"])
+    except (DeskRefusedError, KeyError, TypeError):
+        return None
+
+
 def _name(value: Any, field: str) -> str | None:
     """Return a name; a whole number is accepted, because classes are often numbered."""
     if value is None:
