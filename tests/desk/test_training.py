@@ -381,3 +381,13 @@ def test_the_command(world, tmp_path):
     assert printed.exit_code == 0, printed.output
     assert "3 cases written to" in printed.output
     assert "0 labelled case(s) are not here" in " ".join(printed.output.split())
+
+
+@pytest.mark.parametrize("purpose", ["training", "readers", "label-studio"])
+def test_which_cases_is_not_asked_in_vain(tmp_path, purpose):
+    Desk.open(tmp_path / "desk").close()
+    wanted = ["desk", "export", str(tmp_path / "set"), "--for", purpose, "--cases", "audited"]
+    done = CliRunner().invoke(app, [*wanted, "--data", str(tmp_path / "desk")])
+    assert done.exit_code == 2
+    assert f"--for {purpose} says which cases" in " ".join(done.output.split())
+    assert not (tmp_path / "set").exists()

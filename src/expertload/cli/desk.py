@@ -330,10 +330,12 @@ def export(
     out
         A .jsonl, .csv or .parquet file; a new folder for training; .json for tools.
     cases
-        All, those labelled by experts, or those decided and audited.
+        All, those labelled by experts, or those decided and audited; not beside --for.
     purpose
         What the export is for: docs/loop.md explains it.
     """
+    if purpose != "evaluation" and cases != "all":
+        raise typer.BadParameter(f"--for {purpose} says which cases. Leave out --cases {cases}.")
     if purpose == "training":
         from expertload.desk.trail.training import export_for_training
 
