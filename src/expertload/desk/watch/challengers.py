@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +54,7 @@ class Challenger(NamedTuple):
     model : str
         Its name.
     n_answers : int
-        Its answers to cases, with its present classes.
+        Its answers to cases with its present classes.
     n_missing : int
         The cases since its evidence began that it has not answered.
     last : int
@@ -119,13 +120,14 @@ class Challenger(NamedTuple):
 
 def challengers_of(transaction: Transaction) -> list[Challenger]:
     """Return every model in shadow, and those that decide since they were one."""
+    stream = _Stream(transaction)
     names = transaction.rows(_MODELS, project=transaction.project.id)
-    return [it for (model,) in names if (it := _challenger(transaction, model)) is not None]
+    return [it for (model,) in names if (it := _challenger(stream, model)) is not None]
 
 
 def find_challenger(transaction: Transaction, model: str) -> Challenger:
     """Return one model in shadow."""
-    challenger = _challenger(transaction, model)
+    challenger = _challenger(_Stream(transaction), model)
     if challenger is None:
         raise DeskRefusedError(
             "not_found",
@@ -135,37 +137,39 @@ def find_challenger(transaction: Transaction, model: str) -> Challenger:
     return challenger
 
 
-def _challenger(transaction: Transaction, model: str) -> Challenger | None:
+def _challenger(stream: _Stream, model: str) -> Challenger | None:
     """Return a model in shadow; None if there is no answer of it, or if it is today's own model."""
-    active, trial = active_policy(transaction), trial_policy(transaction)
-    mine = [p for p in (trial, active) if p is not None and read_policy(p.document).model == model]
-    policy = mine[0] if mine else None
-    values: dict[str, Any] = {"project": transaction.project.id, "model": model}
-    newest = transaction.rows(_NEWEST, **values)
+    transaction, active = stream.transaction, stream.active
+    deciding = [p for p in (trial_policy(transaction), active) if p is not None]
+    policy = next((p for p in deciding if read_policy(p.document).model == model), None)
+    newest = transaction.rows(_NEWEST, project=transaction.project.id, model=model)
     if not newest or (policy is not None and policy.source != "challenger"):
         return None
     ((classes, last, _),) = newest
-    ((n_answers, restart),) = transaction.rows(_SINCE, **values, classes=classes)
-    pilot = transaction.rows(_PILOT, **values, after=restart, n=PILOT)
-    if len(pilot) < PILOT:
-        return Challenger(model, n_answers, 0, last, None, policy)
+    answers = stream.answers_of(model, classes)
+    if len(answers) < PILOT:
+        return Challenger(model, len(answers), 0, last, None, policy)
     target, level = _promise(transaction)
     monitor = ChallengerMonitor.from_confidences(
-        [confidence or 0.0 for _, _, confidence in pilot],
+        [confidence or 0.0 for _, _, _, confidence, _ in answers[:PILOT]],
         target_accuracy=target,
         confidence_level=level,
         model_name=model,
     )
-    values["since"] = last_alarm(transaction)
-    (after, case, _) = pilot[-1]
-    rows = [Seen(*row) for row in transaction.rows(_ANSWERED, **values, after=after)]
+    (after, case, *_) = answers[PILOT - 1]
+    rows = [
+        Seen(*(*stream.cases[number], predicted, confidence))
+        for place, number, predicted, confidence, blind in answers
+        if place > after and blind and number in stream.cases
+    ]
     missing = set()
     if policy is None or policy is not active:  # otherwise, it answers these itself
+        known = {number for _, number, *_ in answers}
+        missing = {n for n in stream.cases if n > case and n not in known}
         # Without an answer they make no bet; they come last, and count for the load only.
-        later = transaction.rows(_MISSING, **values, after=case)
-        rows += [Seen(*row)._replace(least=0.0) for row in later]
-        missing = {number for number, *_ in later}
-    now = _accepted_now(transaction, rows, active)
+        later = [Seen(*stream.cases[n])._replace(least=0.0) for n in sorted(missing)]
+        rows += [row for row in later if row.model != model]
+    now = stream.accepted_now(rows)
     # An earlier case of a patient who is not set apart may have taught the model. A case without a
     # patient cannot have: the model answered before an expert did.
     judged = [
@@ -175,7 +179,7 @@ def _challenger(transaction: Transaction, model: str) -> Challenger | None:
     ]
     count_cases(monitor, judged, [now[row.id] for row in judged])
     n_missing = sum(row.id in missing for row in judged)
-    return Challenger(model, n_answers, n_missing, last, monitor, policy)
+    return Challenger(model, len(answers), n_missing, last, monitor, policy)
 
 
 def _promise(transaction: Transaction) -> tuple[float, float]:
@@ -202,14 +206,16 @@ class Seen(NamedTuple):
     id: int
     key: str
     cluster: str | None
+    model: str | None
+    cause: str
     policy: int | None
     accepted: bool
     draw: float
     rate: float
     least: float
     label: str | None
-    predicted: str | None
-    confidence: float | None
+    predicted: str | None = None
+    confidence: float | None = None
     probabilities: Mapping[str, float | None] = {}  # None was sent as NaN
 
     @property
@@ -234,7 +240,8 @@ class Seen(NamedTuple):
 # A case that was voided after somebody had answered it counts as wrong; golden cases are not real.
 # What a settled audit found stays, also if a manager has opened the case again.
 CASE = """
-    c.id, c.key, c.cluster, c.policy_id, c.accepted, c.draw, c.rate, coalesce(c.least, c.rate),
+    c.id, c.key, c.cluster, c.model, c.cause, c.policy_id, c.accepted, c.draw, c.rate,
+    coalesce(c.least, c.rate),
     CASE WHEN c.audit = 'right' THEN c.predicted WHEN c.state = 'closed' THEN live.label
          WHEN c.state = 'void' THEN '' END
 """
@@ -247,24 +254,63 @@ _MODELS = (
     "SELECT DISTINCT model FROM shadows WHERE project_id = :project AND model <> '' ORDER BY model"
 )
 _NEWEST = f"SELECT s.classes, s.received, s.probabilities {_OF_MODEL} ORDER BY s.id DESC LIMIT 1"
-# Since the model has its present classes: how many answers, and the last one before them.
-_BEFORE = f"SELECT coalesce(max(s.id), 0) {_OF_MODEL} AND s.classes <> :classes"
-_SINCE = f"SELECT count(*), ({_BEFORE}) {_OF_MODEL} AND s.id > ({_BEFORE})"
-_PILOT = (
-    f"SELECT s.id, s.case_id, s.confidence {_OF_MODEL} AND s.id > :after ORDER BY s.id LIMIT :n"
+# Since the model has its present classes.
+_SINCE = f"> (SELECT coalesce(max(s.id), 0) {_OF_MODEL} AND s.classes <> :classes)"
+_ANSWERS = (
+    f"SELECT s.id, s.case_id, s.predicted, s.confidence, s.blind {_OF_MODEL} AND s.id {_SINCE}"
 )
-_ANSWERED = f"""
-    SELECT {CASE}, s.predicted, s.confidence
-    FROM shadows AS s JOIN cases AS c ON c.id = s.case_id {LIVE}
-    WHERE s.project_id = :project AND s.model = :model AND s.id > :after AND s.blind AND {USABLE}
-    ORDER BY s.id
-"""
-_MISSING = f"""
-    SELECT {CASE}, NULL, NULL FROM cases AS c {LIVE}
-    WHERE c.project_id = :project AND c.id > :after AND coalesce(c.model, '') <> :model AND {USABLE}
-      AND NOT EXISTS (SELECT 1 FROM shadows AS s WHERE s.case_id = c.id AND s.model = :model)
+_CASES = f"""
+    SELECT {CASE} FROM cases AS c {LIVE}
+    WHERE c.project_id = :project AND c.id >= (SELECT min(case_id) FROM shadows) AND {USABLE}
     ORDER BY c.id
 """
+
+
+class _Stream:
+    """What the evidence about any model is made of, read once for all of them."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self.transaction, self.active = transaction, active_policy(transaction)
+        self.policies = {p.id: read_policy(p.document) for p in all_policies(transaction)}
+        self._now: dict[int, bool | None] = {}
+
+    @cached_property
+    def cases(self) -> dict[int, Any]:
+        """The columns of cases that may count."""
+        values = {"project": self.transaction.project.id, "since": last_alarm(self.transaction)}
+        return {row[0]: row for row in self.transaction.rows(_CASES, **values)}
+
+    def answers_of(self, model: str, classes: str) -> list[tuple[Any, ...]]:
+        """Return place, case, class, confidence and blindness of a model's answers, in order."""
+        values = {"project": self.transaction.project.id, "model": model, "classes": classes}
+        answers = self.transaction.rows(_ANSWERS, **values)
+        return sorted(answers)
+
+    def accepted_now(self, rows: list[Seen]) -> dict[int, bool]:
+        """Return whether today's policy decides each case; cases it cannot judge are left out."""
+        if self.active is None:
+            return {row.id: False for row in rows}
+        policy = self.policies[self.active.id]
+        same = {number for number, other in self.policies.items() if other is policy}
+        others = []
+        for row in (row for row in rows if row.id not in self._now):
+            again = row.policy in same and row.cause not in OF_NO_MODEL
+            if again or row.policy == self.active.id:
+                self._now[row.id] = bool(row.accepted)
+            else:
+                others.append(row.id)
+        # If today's model has no name, an answer under a policy for a named one is alien.
+        named = {number for number, other in self.policies.items() if other.model is not None}
+        alien = named if policy.model is None else set()
+        for first in range(0, len(others), AT_ONCE):
+            numbers = others[first : first + AT_ONCE]
+            stored, sent = stored_cases(self.transaction, numbers, beside=policy.model)
+            answers = [answer_by(policy.model, case) for case in sent]
+            for case, route in zip(stored, policy.route(answers), strict=True):
+                comparable = case.policy_id not in alien
+                known = comparable and route.cause not in OF_NO_MODEL
+                self._now[case.id] = route.accepted if known else None
+        return {row.id: now for row in rows if (now := self._now[row.id]) is not None}
 
 
 def count_cases(
@@ -292,27 +338,6 @@ def count_cases(
         is_read=read,
         clusters=[row.unit for row in rows] if in_clusters else None,
     )
-
-
-def _accepted_now(
-    transaction: Transaction, rows: list[Seen], active: AnyRow | None
-) -> dict[int, bool]:
-    """Return whether today's policy decides each case; cases it cannot judge are left out."""
-    if active is None:
-        return {row.id: False for row in rows}
-    policy, before = read_policy(active.document), all_policies(transaction)
-    known = {row.id: bool(row.accepted) for row in rows if row.policy == active.id}
-    # If today's model has no name, an answer under a policy for a named one is of another model.
-    named = {p.id for p in before if read_policy(p.document).model is not None}
-    alien = named if policy.model is None else set()
-    others = [row.id for row in rows if row.id not in known and row.policy not in alien]
-    for first in range(0, len(others), AT_ONCE):
-        stored, sent = stored_cases(transaction, others[first : first + AT_ONCE])
-        routes = policy.route([answer_by(policy.model, case) for case in sent])
-        for row, route in zip(stored, routes, strict=True):
-            if route.cause not in OF_NO_MODEL:
-                known[row.id] = route.accepted
-    return known
 
 
 # ------------------------------------------------------------------ taking over

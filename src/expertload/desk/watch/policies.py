@@ -247,14 +247,15 @@ def decide_waiting(transaction: Transaction) -> int:
 
 
 def stored_cases(
-    transaction: Transaction, numbers: Sequence[int]
+    transaction: Transaction, numbers: Sequence[int], *, beside: str | None = None
 ) -> tuple[list[AnyRow], list[SentCase]]:
-    """Return the rows of cases, in their order, and the cases as they were sent."""
+    """Return the rows of cases, in their order, and the cases as sent, with shadows: all or one."""
     rows = transaction.all(select(cases).where(cases.c.id.in_(numbers)).order_by(cases.c.id))
-    beside: dict[int, dict[str, dict[str, float]]] = {}
-    for shadow in transaction.all(select(shadows).where(shadows.c.case_id.in_(numbers))):
-        if shadow.probabilities is not None:
-            beside.setdefault(shadow.case_id, {})[shadow.model] = as_sent(shadow.probabilities)
+    theirs = select(shadows).where(shadows.c.case_id.in_(numbers))
+    given: dict[int, dict[str, dict[str, float]]] = {}
+    for it in transaction.all(theirs if beside is None else theirs.filter_by(model=beside)):
+        if it.probabilities is not None:
+            given.setdefault(it.case_id, {})[it.model] = as_sent(it.probabilities)
     return rows, [
         SentCase(
             key=row.key,
@@ -265,7 +266,7 @@ def stored_cases(
             group=row.group_name,
             cluster=row.cluster,
             model=row.model,
-            shadow=beside.get(row.id),
+            shadow=given.get(row.id),
         )
         for row in rows
     ]
