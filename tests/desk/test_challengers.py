@@ -226,6 +226,43 @@ def test_a_challenger_that_skips_cases_must_show_a_lower_load_with_them(world):
     assert find(world).n_missing == 0
 
 
+@pytest.mark.parametrize("model", ["A", None])
+def test_loads_after_a_way_back_are_of_the_same_cases(world, model):
+    """What a challenger decided is compared with today's policy, as are other models' answers."""
+
+    def both(name, mine, theirs, **more):
+        beside = {"B": cat(theirs), "C": cat(0.7)}
+        named = {} if model is None else {"model": model}
+        return sent(name, mine, **named, shadow=beside, **more)
+
+    def cards():
+        named = world.desk.read(challengers_of)
+        return {it.model: (it.monitor.load_now, it.monitor.n_cases) for it in named}
+
+    running(world, model=model)
+    world.send(*(both(f"a{i}", 0.6, 0.99 - i / 1000, due=4e9) for i in range(PILOT)))
+    world.send(*(both(f"c{i}", 0.6 if i % 4 else 0.99, 0.999) for i in range(130)))
+    for _ in range(130):
+        world.answer(world.claim(), "cat")
+    world.send(*(both(f"w{i}", 0.6 if i % 2 else 0.99, 0.999) for i in range(40)))
+    before = cards()
+    assert before["B"] == before["C"]
+    evidence, threshold = find(world).monitor.evidence, find(world).monitor.threshold
+    for n, share in enumerate((0.5, 1, 0)):
+        world.desk.write(adopt, "B", share)
+        assert decide_all_waiting(world.desk) > 0 or share == 0
+        world.send(*(both(f"n{n}-{i}", 0.6 if i % 5 else 0.99, 0.9999) for i in range(10)))
+        now = cards()
+        assert now["B"] == now["C"], share
+        assert now["B"][1] == before["B"][1] + 10 * (n + 1)
+    n_now = before["B"][0] * before["B"][1] + 3 * 8
+    assert now["B"][0] == pytest.approx(n_now / now["B"][1])
+    assert find(world).n_missing == 0
+    assert find(world).monitor.threshold == threshold, "the same answers set the thresholds"
+    assert find(world).monitor.evidence >= evidence
+    check_all(world.desk)
+
+
 def test_cases_under_an_earlier_policy_are_judged_in_parts(world, monkeypatch):
     """A statement takes 65,535 values at most, so however many cases came before, parts are few."""
     shown(running(world))

@@ -24,7 +24,7 @@ from expertload import __version__
 from expertload.desk.intake.receiving import answer_by, classes_of
 from expertload.desk.intake.routing import OF_NO_MODEL, read_policy
 from expertload.desk.intake.sampling import is_set_apart
-from expertload.desk.intake.shadows import PILOT
+from expertload.desk.intake.shadows import PILOT, answer_row, as_sent
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import LIVE, monitors, policies
 from expertload.desk.watch.policies import (
@@ -259,6 +259,13 @@ _SINCE = f"> (SELECT coalesce(max(s.id), 0) {_OF_MODEL} AND s.classes <> :classe
 _ANSWERS = (
     f"SELECT s.id, s.case_id, s.predicted, s.confidence, s.blind {_OF_MODEL} AND s.id {_SINCE}"
 )
+# What it decided is stored with the case, and where it was, the answer of the model before.
+_OWN = f"""
+    SELECT min(b.id), c.id, c.probabilities FROM cases AS c JOIN shadows AS b ON b.case_id = c.id
+    WHERE c.project_id = :project AND c.model = :model AND c.probabilities IS NOT NULL
+      AND b.blind AND b.model IN :before AND b.id {_SINCE}
+    GROUP BY c.id
+"""
 _CASES = f"""
     SELECT {CASE} FROM cases AS c {LIVE}
     WHERE c.project_id = :project AND c.id >= (SELECT min(case_id) FROM shadows) AND {USABLE}
@@ -284,6 +291,11 @@ class _Stream:
         """Return place, case, class, confidence and blindness of a model's answers, in order."""
         values = {"project": self.transaction.project.id, "model": model, "classes": classes}
         answers = self.transaction.rows(_ANSWERS, **values)
+        before = {"", *(policy.model or "" for policy in self.policies.values())} - {model}
+        for place, case, written in self.transaction.rows(_OWN, before=list(before), **values):
+            its = answer_row(model, as_sent(written))
+            if its["classes"] == classes:
+                answers.append((place, case, its["predicted"], its["confidence"], True))
         return sorted(answers)
 
     def accepted_now(self, rows: list[Seen]) -> dict[int, bool]:
@@ -302,12 +314,13 @@ class _Stream:
         # If today's model has no name, an answer under a policy for a named one is alien.
         named = {number for number, other in self.policies.items() if other.model is not None}
         alien = named if policy.model is None else set()
+        name = policy.model or ""  # so nameless answers are stored beside a case
         for first in range(0, len(others), AT_ONCE):
             numbers = others[first : first + AT_ONCE]
-            stored, sent = stored_cases(self.transaction, numbers, beside=policy.model)
-            answers = [answer_by(policy.model, case) for case in sent]
-            for case, route in zip(stored, policy.route(answers), strict=True):
-                comparable = case.policy_id not in alien
+            stored, sent = stored_cases(self.transaction, numbers, beside=name)
+            answers = [answer_by(name, case) for case in sent]
+            for case, its, route in zip(stored, answers, policy.route(answers), strict=True):
+                comparable = case.policy_id not in alien or its.model == name
                 known = comparable and route.cause not in OF_NO_MODEL
                 self._now[case.id] = route.accepted if known else None
         return {row.id: now for row in rows if (now := self._now[row.id]) is not None}
