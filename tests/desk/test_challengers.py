@@ -25,6 +25,7 @@ from expertload.desk.watch.policies import (
     withdraw,
 )
 from expertload.desk.watch.readers import readers_of, second_readings
+from expertload.desk.watch.recertify import recertify
 from expertload.desk.watch.state import load_shift, state_of
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
@@ -193,7 +194,7 @@ def test_a_challenger_says_what_is_missing(world):
     world.send(shadowed("a", 0.6, 0.9))
     (few,) = world.desk.read(challengers_of)
     assert few.summary() == (
-        "Not yet: 1 of the first 40 answers, which set the thresholds, have come."
+        "Not yet: 1 of the first 40 valid answers, which set the thresholds, have come."
     )
     shown(world, n=20)
     assert "it is not shown that an accuracy of 0.95 is kept" in find(world).summary()
@@ -224,6 +225,37 @@ def test_a_challenger_that_skips_cases_must_show_a_lower_load_with_them(world):
     late = [Shadow(f"m{i}", "B", cat(0.999)) for i in range(300)]
     world.desk.write(receive_shadows, late)
     assert find(world).n_missing == 0
+
+
+@pytest.mark.parametrize("n_valid", [0, 20, PILOT])
+def test_answers_that_are_not_probabilities_are_no_evidence(world, n_valid):
+    """Logits by mistake, then silence: neither may look as if the model decided these cases."""
+    running(world)
+    logits = {"cat": 7.2, "dog": -1.0}
+    given = [cat(0.9)] * n_valid + [logits] * 60
+    world.send(*(sent(f"x{i}", 0.6, model="A", shadow={"B": it}) for i, it in enumerate(given)))
+    world.send(*(sent(f"s{i}", 0.6, model="A") for i in range(100)))
+    read_all(world)
+    invalid = find(world)
+    assert invalid.n_answers == n_valid
+    assert not invalid.may_switch
+    if n_valid < PILOT:
+        said = f"Not yet: {n_valid} of the first 40 valid answers, which set the thresholds,"
+        assert invalid.summary().startswith(said)
+    else:
+        assert invalid.monitor.load_then == 1
+        assert invalid.monitor.load_evidence <= 1
+    read_all(shown(world))
+    assert find(world).may_switch, "with valid answers"
+
+
+def test_a_threshold_from_answers_that_are_not_probabilities_accepts_none(world):
+    with_logits = [{**sent(f"x{i}"), "probabilities": {"cat": 7.2, "dog": -1}} for i in range(400)]
+    running(world)
+    world.send(*with_logits)
+    read_all(world)
+    with pytest.raises(DeskRefusedError, match="It is not shown yet"):
+        world.desk.write(recertify, target_accuracy=0.5)
 
 
 @pytest.mark.parametrize("model", ["A", None])

@@ -23,7 +23,7 @@ from expertload.exceptions import DeskRefusedError
 
 Columns = dict[str, Any]
 Stored = dict[str, str]
-PILOT = 200  # answers of a model that set its thresholds, and are not counted
+PILOT = 200  # valid answers of a model that set its thresholds, and are not counted
 SURE = 0.75  # the surer three quarters of its answers are opinions: others it could never decide
 
 
@@ -110,7 +110,7 @@ def opinions_of(transaction: Transaction, case: int) -> list[str]:
     opinions = []
     for model, classes, predicted, confidence in transaction.rows(_BESIDE, case=case):
         values = {"project": transaction.project.id, "model": model, "classes": classes}
-        pilot = sorted(first or 0.0 for (first,) in transaction.rows(_FIRST, **values, n=PILOT))
+        pilot = sorted(first for (first,) in transaction.rows(_FIRST, **values, n=PILOT))
         if len(pilot) == PILOT and (confidence or 0.0) >= pilot[round((1 - SURE) * PILOT)]:
             opinions.append(predicted)
     return opinions
@@ -122,7 +122,7 @@ _BESIDE = (
 )
 _FIRST = (
     "SELECT confidence FROM shadows WHERE project_id = :project AND model = :model "
-    "AND classes = :classes ORDER BY id LIMIT :n"
+    "AND classes = :classes AND confidence IS NOT NULL ORDER BY id LIMIT :n"
 )
 _CASES = (
     "SELECT key, id, model, probabilities FROM cases WHERE project_id = :project AND key IN :keys"

@@ -54,7 +54,7 @@ class Challenger(NamedTuple):
     model : str
         Its name.
     n_answers : int
-        Its answers to cases with its present classes.
+        Its answers to cases that are probabilities, of its present classes.
     n_missing : int
         The cases since its evidence began that it has not answered.
     last : int
@@ -88,8 +88,8 @@ class Challenger(NamedTuple):
         """Return in words whether it may take over, and what is missing."""
         if self.monitor is None:
             return (
-                f"Not yet: {self.n_answers} of the first {PILOT} answers, which set the "
-                "thresholds, have come."
+                f"Not yet: {self.n_answers} of the first {PILOT} valid answers, which set "
+                "the thresholds, have come."
             )
         text = self.monitor.summary()
         if not self.monitor.is_certified:  # then there is no threshold for a load to come
@@ -147,16 +147,17 @@ def _challenger(stream: _Stream, model: str) -> Challenger | None:
         return None
     ((classes, last, _),) = newest
     answers = stream.answers_of(model, classes)
-    if len(answers) < PILOT:
-        return Challenger(model, len(answers), 0, last, None, policy)
+    pilot = [answer for answer in answers if answer[3] is not None]
+    if len(pilot) < PILOT:
+        return Challenger(model, len(pilot), 0, last, None, policy)
     target, level = _promise(transaction)
     monitor = ChallengerMonitor.from_confidences(
-        [confidence or 0.0 for _, _, _, confidence, _ in answers[:PILOT]],
+        [confidence for _, _, _, confidence, _ in pilot[:PILOT]],
         target_accuracy=target,
         confidence_level=level,
         model_name=model,
     )
-    (after, case, *_) = answers[PILOT - 1]
+    (after, case, *_) = pilot[PILOT - 1]
     rows = [
         Seen(*(*stream.cases[number], predicted, confidence))
         for place, number, predicted, confidence, blind in answers
@@ -179,7 +180,7 @@ def _challenger(stream: _Stream, model: str) -> Challenger | None:
     ]
     count_cases(monitor, judged, [now[row.id] for row in judged])
     n_missing = sum(row.id in missing for row in judged)
-    return Challenger(model, len(answers), n_missing, last, monitor, policy)
+    return Challenger(model, len(pilot), n_missing, last, monitor, policy)
 
 
 def _promise(transaction: Transaction) -> tuple[float, float]:
@@ -342,7 +343,8 @@ def count_cases(
     # Where no case has a cluster, the policy must not say that its promise is about clusters.
     in_clusters = any(row.cluster is not None for row in rows)
     monitor.update(
-        [row.confidence or 0.0 for row in rows],  # without one, it is never accepted
+        # Without one it is never accepted, at whatever threshold.
+        [-1.0 if row.confidence is None else row.confidence for row in rows],
         labels,
         accepted_now=accepted_now,
         # What is not read makes no bet, whatever its probability was.
