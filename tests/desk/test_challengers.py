@@ -21,6 +21,7 @@ from expertload.desk.watch.policies import (
     decide_all_waiting,
     decide_waiting,
     look_back,
+    stored_cases,
     trial_policy,
     withdraw,
 )
@@ -302,6 +303,25 @@ def test_cases_under_an_earlier_policy_are_judged_in_parts(world, monkeypatch):
     world.activate(policy_text(model_name="A"))
     monkeypatch.setattr(challengers, "AT_ONCE", 7)
     assert find(world).to_dict() == before
+
+
+def test_a_case_is_judged_once_for_all_models(world, monkeypatch):
+    """Of two policies, the first is the same as today's: what it decided need not be judged."""
+    running(world)
+    for n, model in enumerate(("A", "Z", "A")):
+        world.activate(policy_text(model_name=model))
+        beside = {name: cat(0.9) for name in "BC"}
+        world.send(*(sent(f"a{n}-{i}", 0.9, model="A", shadow=beside) for i in range(PILOT)))
+    judged = []
+
+    def counted(transaction, numbers, **more):
+        judged.extend(numbers)
+        return stored_cases(transaction, numbers, **more)
+
+    monkeypatch.setattr(challengers, "stored_cases", counted)
+    loads = [(it.monitor.load_now, it.monitor.n_cases) for it in world.desk.read(challengers_of)]
+    assert loads == [(0, 2 * PILOT)] * 2
+    assert len(judged) == PILOT
 
 
 def test_other_classes_are_another_model(world):
