@@ -34,9 +34,7 @@ def as_json(probabilities: dict[str, float] | None) -> str | None:
 
 def as_sent(stored: bytes | str) -> dict[str, float]:
     """Return probabilities that were stored as JSON; null is NaN again."""
-    known: dict[str, Any] = orjson.loads(stored)
-    if None not in known.values():  # nearly always
-        return known
+    known = orjson.loads(stored)
     return {name: math.nan if value is None else value for name, value in known.items()}
 
 

@@ -257,9 +257,7 @@ _MODELS = (
 _NEWEST = f"SELECT s.classes, s.received, s.probabilities {_OF_MODEL} ORDER BY s.id DESC LIMIT 1"
 # Since the model has its present classes.
 _SINCE = f"> (SELECT coalesce(max(s.id), 0) {_OF_MODEL} AND s.classes <> :classes)"
-_ANSWERS = (
-    f"SELECT s.id, s.case_id, s.predicted, s.confidence, s.blind {_OF_MODEL} AND s.id {_SINCE}"
-)
+_ANSWERS = f"SELECT id, case_id, predicted, confidence, blind {_OF_MODEL} AND s.id {_SINCE}"
 # What it decided is stored with the case, and where it was, the answer of the model before.
 _OWN = f"""
     SELECT min(b.id), c.id, c.probabilities FROM cases AS c JOIN shadows AS b ON b.case_id = c.id
@@ -305,25 +303,22 @@ class _Stream:
             return {row.id: False for row in rows}
         policy = self.policies[self.active.id]
         same = {number for number, other in self.policies.items() if other is policy}
-        others = []
-        for row in (row for row in rows if row.id not in self._now):
+        for row in rows:
             again = row.policy in same and row.cause not in OF_NO_MODEL
             if again or row.policy == self.active.id:
                 self._now[row.id] = bool(row.accepted)
-            else:
-                others.append(row.id)
-        # If today's model has no name, an answer under a policy for a named one is alien.
+        others = [row.id for row in rows if row.id not in self._now]
+        # If today's model has no name, an answer under a policy for a named one is of another.
         named = {number for number, other in self.policies.items() if other.model is not None}
-        alien = named if policy.model is None else set()
         name = policy.model or ""  # so nameless answers are stored beside a case
         for first in range(0, len(others), AT_ONCE):
             numbers = others[first : first + AT_ONCE]
             stored, sent = stored_cases(self.transaction, numbers, beside=name)
             answers = [answer_by(name, case) for case in sent]
             for case, its, route in zip(stored, answers, policy.route(answers), strict=True):
-                comparable = case.policy_id not in alien or its.model == name
-                known = comparable and route.cause not in OF_NO_MODEL
-                self._now[case.id] = route.accepted if known else None
+                is_its = policy.model or its.model == name or case.policy_id not in named
+                comparable = is_its and route.cause not in OF_NO_MODEL
+                self._now[case.id] = route.accepted if comparable else None
         return {row.id: now for row in rows if (now := self._now[row.id]) is not None}
 
 
