@@ -14,7 +14,7 @@ from tests.lab.runs.test_own_data import write_images
 from typer.testing import CliRunner
 
 from expertload.cli.app import app
-from expertload.lab.models import model_names
+from expertload.lab.models import MODELS
 from expertload.lab.runs.recipe import Recipe, load_recipe
 from expertload.losses import build_loss
 
@@ -100,7 +100,7 @@ def test_the_page_has_all_keys_of_a_recipe_with_their_defaults():
 def test_the_page_names_networks_that_there_are():
     row = next(line for line in PAGE.splitlines() if line.startswith("| `model.name`"))
     named = re.findall(r"`([\w-]+)`", row.split("|")[3])
-    assert set(named) <= set(model_names())
+    assert set(named) <= set(MODELS)
 
 
 def test_pages_sweep_with_the_same_command():

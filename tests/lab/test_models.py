@@ -7,10 +7,10 @@ from torch import nn
 
 from expertload.exceptions import MissingExtraError, ParameterError
 from expertload.lab.models import (
+    MODELS,
     PaddedShortcut,
     build_model,
     features_of,
-    model_names,
     small_cnn,
     wide_resnet28_10,
 )
@@ -43,7 +43,7 @@ def test_parameter_counts_are_the_known_ones(build, count):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize(("side", "channels"), [(28, 1), (32, 3)])
 def test_logits_features_and_gradients(name, side, channels):
     small = {"depth": 10, "widen": 1} if name.startswith("wide") else {}

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from expertload.desk.demo import Cast, Digits
 
 OTHER_MODEL = (
-    "the policy decides for another model. Hint: 'expertload desk policy list' shows which; a case "
-    "that was sent with a wrong --model stays with experts, and needs another key to be sent again."
+    "the policy decides for another model. Hint: 'expertload desk policy list' shows which; cases "
+    "that were sent with a wrong --model stay with experts, and need other keys to be sent again."
 )
 
 
@@ -90,10 +90,9 @@ def send(
         for n, outcome in enumerate(sent, start=1):
             if n == 1 and outcome.cause == "model_not_named":
                 complain(
-                    "The desk's policy decides for a model that it names, and these cases name "
-                    f"none. Only the first case, '{one_line(outcome.key)}', was sent; it stays "
-                    "with experts. Hint: name the model with --model; 'expertload desk policy "
-                    "list' shows it."
+                    "The desk's policy is for a named model, and these cases name none. Only the "
+                    f"first case, '{one_line(outcome.key)}', was sent; it stays with experts. "
+                    "Hint: pass --model NAME; 'expertload desk policy list' shows it."
                 )
                 raise typer.Exit(1)
             kind = _kind(outcome)

@@ -326,36 +326,27 @@ def cascade(
         costs=numbers_in(costs, "prices", "1,20,300"),
     )
     stages = _stages(certified, [*tables])
-    if not as_json:
-        _show_cascade(certified, stages)
+    if as_json:
+        shown = ("confidence_level", "is_certified", "guarantee", "expert_load", "mean_cost")
+        content = {
+            "expertload": __version__,
+            "files": [table.where for table in tables.values()],
+            "n_cases": int(certified.point.n_cases),
+            "target_accuracy": certified.point.target_accuracy,
+            **{what: getattr(certified, what) for what in shown},
+            "stages": stages,
+        }
+        typer.echo(json.dumps(content, indent=2, allow_nan=False))
     else:
-        _print_cascade(certified, stages, [table.where for table in tables.values()])
-    if save_policies is not None:
-        _save_cascade(certified, save_policies)
-
-
-def _print_cascade(
-    certified: CertifiedCascade, stages: list[dict[str, Any]], files: list[str]
-) -> None:
-    shown = ("confidence_level", "is_certified", "guarantee", "expert_load", "mean_cost")
-    content = {
-        "expertload": __version__,
-        "files": files,
-        "n_cases": int(certified.point.n_cases),
-        "target_accuracy": certified.point.target_accuracy,
-        **{what: getattr(certified, what) for what in shown},
-        "stages": stages,
-    }
-    typer.echo(json.dumps(content, indent=2, allow_nan=False))
-
-
-def _save_cascade(certified: CertifiedCascade, folder: Path) -> None:
+        _show_cascade(certified, stages)
+    if save_policies is None:
+        return
     if not certified.is_certified:
         raise InsufficientDataError("No policies were saved, because nothing is certified.")
-    with explained_write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        certified.small.save(folder / "small.json")
-        certified.large.save(folder / "large.json")
+    with explained_write_errors(save_policies):
+        save_policies.mkdir(parents=True, exist_ok=True)
+        certified.small.save(save_policies / "small.json")
+        certified.large.save(save_policies / "large.json")
 
 
 def _stages(certified: CertifiedCascade, names: list[str]) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -119,10 +120,10 @@ def _accuracy(cases: Cases, level: float) -> Interval:
     return rate_interval(1 - wrong, effective_size_of_rate(cases), level)
 
 
-def _how_bad(group: GroupEvaluation) -> tuple[float, float]:
+def _how_bad(group: GroupEvaluation, end: str = "estimate") -> tuple[float, ...]:
     """Sort key: least accurate first; groups that are delegated completely come last."""
-    accepted = group.accepted_accuracy
-    return (math.inf if accepted is None else accepted.estimate, group.accuracy.estimate)
+    numbers = group.accepted_accuracy, group.accuracy
+    return tuple(math.inf if it is None else getattr(it, end) for it in numbers)
 
 
 # ------------------------------------------------------------------ classes
@@ -185,13 +186,8 @@ def evaluate_classes(
         ClassEvaluation(**vars(part), confused_with=confusions.get(part.name, ()))
         for part in evaluate_members(cases, members, threshold, level)
     ]
-    return tuple(sorted(classes, key=_how_bad_surely))
-
-
-def _how_bad_surely(part: ClassEvaluation) -> tuple[float, float]:
-    """Sort by the upper ends of intervals, because small classes may be all wrong by chance."""
-    accepted = part.accepted_accuracy
-    return (math.inf if accepted is None else accepted.high, part.accuracy.high)
+    # By the upper ends of intervals, because small classes may be all wrong by chance.
+    return tuple(sorted(classes, key=partial(_how_bad, end="high")))
 
 
 def _confusions(answers: ClassAnswers, weight: AnyArray | None) -> dict[str, tuple[Confusion, ...]]:

@@ -80,15 +80,10 @@ class Columns:
     group: str | None = None
     weight: str | None = None
 
-    @property
-    def are_tokens(self) -> bool:
-        """Whether these are log probabilities of a language model's tokens."""
-        return _are_parts(self.probabilities, TOKENS)
-
-    @property
-    def are_votes(self) -> bool:
-        """Whether these are shares of a language model's answers."""
-        return _are_parts(self.probabilities, VOTES)
+    def are_parts_of(self, names: Collection[str]) -> bool:
+        """Whether the probabilities are parts of a column with one of these names."""
+        taken = {column.partition(".")[0].lower() for column in self.probabilities}
+        return bool(taken) and taken <= {*names}
 
     @property
     def read_as(self) -> ReadAs | None:
@@ -139,11 +134,6 @@ class Picked(NamedTuple):
     columns: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     is_logits: bool = False
-
-
-def _are_parts(names: tuple[str, ...], whole: tuple[str, ...]) -> bool:
-    first = tuple(f"{name}." for name in whole)
-    return bool(names) and all(name.lower().startswith(first) for name in names)
 
 
 def shortened(names: tuple[str, ...]) -> str:
@@ -270,17 +260,15 @@ def find_columns(
         if header.is_named(names.label) and confidence is None:
             raise _without_columns(header, label, values)
     judged = next(filter(None, map(header.same, (*TOKENS, *VOTES))), None)
-    shape = (
-        ""
-        if judged is None
-        else f" The column '{judged}' is read if every row has an object of log probabilities by "
+    shape = judged and (
+        f" The column '{judged}' is read if every row has an object of log probabilities by "
         'token, {"A": -0.1, "B": -2.3}, or for votes a list of answers, ["A", "A", "B"].'
     )
     raise FileFormatError(
         f"No predictions were found in {header.where}: it needs a label (y_true, label, target or "
         "class) with probabilities (p_*, prob_* or proba_*, or all columns named exactly as the "
         "label's values) or logits (logit_*), or confidence with correct or with a label and a "
-        f"prediction (y_pred). {header.listed}{shape} Hint: name the columns (--label, "
+        f"prediction (y_pred). {header.listed}{shape or ''} Hint: name the columns (--label, "
         "--probabilities, --logits, --confidence, --correct, --prediction)."
     )
 

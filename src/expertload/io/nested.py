@@ -136,11 +136,9 @@ class Judgements:
         query = f"SELECT bool_and(coalesce({fits}, false)) {rows}"
         if not connection.execute(query, parameters).fetchone()[0]:
             return []
-        query = (
-            f"SELECT DISTINCT {_bare('name')} AS bare FROM (SELECT unnest({names}) AS name {rows})"
-        )
-        values = connection.execute(f"{query} ORDER BY bare", parameters).fetchall()
-        return [name for (name,) in values if name]
+        names = f"SELECT unnest({names}) AS name {rows}"
+        query = f"SELECT DISTINCT {_bare('name')} AS bare FROM ({names}) ORDER BY bare"
+        return [name for (name,) in connection.execute(query, parameters).fetchall() if name]
 
     def part(self, name: str) -> Part:
         """Return the column of a class: its share of the answers, or its log probability."""

@@ -203,9 +203,9 @@ class _Content:
             coded = source.read_coded((), (), (label,))[1][label]
             return [name for name in names_from(coded.values) if name is not None]
 
-        if source.has_judgements and not (given.probabilities or given.logits):
-            label = header.role("label", given.label)
-            source.match_judgements(distinct(label) if label else ())
+        label = header.role("label", given.label)
+        if label and not (given.probabilities or given.logits):
+            source.match_judgements(lambda: distinct(label))
             header = source.header
         columns = find_columns(header, given, numbered=source.numbered, values_of=distinct)
         columns = replace(columns, is_half=not source.halves.isdisjoint(columns.probabilities))

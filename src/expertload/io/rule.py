@@ -19,7 +19,7 @@ import narwhals as nw
 
 from expertload._check import check_option
 from expertload._labels import listed
-from expertload._names import ColumnNames
+from expertload._names import VOTES, ColumnNames
 from expertload.exceptions import ParameterError
 from expertload.io.columns import Columns, Header
 from expertload.io.policy_columns import (
@@ -170,7 +170,7 @@ class Rule:
                 cases.append((~say.all(value >= 0, value <= 1), f"{name} is not in [0, 1]"))
             if len(columns.probabilities) > 1:
                 reason = "the probabilities do not sum to one"
-                if columns.are_votes:
+                if columns.are_parts_of(VOTES):
                     reason = f"an answer is none of the classes {listed(self.labels)}"
                 cases.append((~self._sums_to_one, reason))
         return say.first([(test, say.lit(reason)) for test, reason in cases])

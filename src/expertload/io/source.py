@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -258,17 +258,12 @@ class Source:
                 self._parts[part.name], self.types[part.name] = part, part.type
                 self.columns.append(part.name)
 
-    @property
-    def has_judgements(self) -> bool:
-        """Whether a column has what a language model said."""
-        return bool(self._judged)
-
-    def match_judgements(self, classes: Collection[object]) -> None:
+    def match_judgements(self, classes_of: Callable[[], Iterable[object]]) -> None:
         """Match what a language model said to the classes, by the rules of `expertload.scores`.
 
         Tokens that are no class are left out. An answer that is no class remains: it is wrong.
         """
-        wanted = class_keys(str(name) for name in classes)
+        wanted = class_keys(map(str, classes_of())) if self._judged else {}
         for column, judged in self._judged.items():
             own = [name for name, part in self._parts.items() if part.column == column]
             known = class_keys(name.removeprefix(f"{column}.") for name in own)

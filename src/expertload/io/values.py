@@ -38,7 +38,7 @@ from expertload._labels import (
     truth_numbers,
     whole_number,
 )
-from expertload._names import MISSING
+from expertload._names import MISSING, TOKENS
 from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray
 from expertload.cases import pick
 from expertload.exceptions import FileFormatError, ProbabilityError
@@ -391,7 +391,7 @@ def check_logits(columns: Columns, table: Mapping[str, AnyArray], where: str) ->
 def check_tokens(columns: Columns, values: FloatArray, where: str) -> None:
     """Refuse log probabilities of tokens above zero."""
     high = values[values > HIGHEST_LOG]
-    if columns.are_tokens and len(high):
+    if columns.are_parts_of(TOKENS) and len(high):
         raise FileFormatError(
             f"The log probabilities of {where} must be 0 or less. Got {high[0]:g}. Hint: these "
             "look like probabilities; store their logarithms."

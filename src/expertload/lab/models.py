@@ -332,7 +332,7 @@ def wide_resnet28_10(
 
 # ------------------------------------------------------------------ by name
 
-_MODELS: dict[str, Callable[..., nn.Module]] = {
+MODELS: dict[str, Callable[..., nn.Module]] = {
     "tiny-cnn": tiny_cnn,
     "small-cnn": small_cnn,
     "resnet8": partial(_thin_resnet, 1),
@@ -346,25 +346,13 @@ _MODELS: dict[str, Callable[..., nn.Module]] = {
 }
 
 
-def model_names() -> tuple[str, ...]:
-    """Return the names that `build_model` accepts.
-
-    Examples
-    --------
-    >>> from expertload.lab.models import model_names
-    >>> len(model_names())
-    10
-    """
-    return tuple(_MODELS)
-
-
 def build_model(name: str, *, num_classes: int, in_channels: int = 3, **options: Any) -> nn.Module:
     """Build a network.
 
     Parameters
     ----------
     name : str
-        One of `model_names`, or ``"module:callable"`` for a network of your own or of another
+        One of `MODELS`, or ``"module:callable"`` for a network of your own or of another
         library: ``"torchvision.models:resnet18"``, ``"mypackage.nets:build"``. That callable gets
         ``num_classes`` and the options; pass its own option for the channels of the image
         (``in_chans=1`` for timm).
@@ -390,12 +378,12 @@ def build_model(name: str, *, num_classes: int, in_channels: int = 3, **options:
     check_count(in_channels, "in_channels")
     if ":" in name:
         builder, sizes = import_callable(name, "model"), {"num_classes": num_classes}
-    elif name in _MODELS:
+    elif name in MODELS:
         sizes = {"num_classes": num_classes, "in_channels": in_channels}
-        builder = _MODELS[name]
+        builder = MODELS[name]
     else:
         raise ParameterError(
-            f"build_model found no model {name!r}. Hint: use one of {', '.join(_MODELS)}, or "
+            f"build_model found no model {name!r}. Hint: use one of {', '.join(MODELS)}, or "
             "'module:callable'."
         )
     return call_builder(builder, {**sizes, **options}, name=name, what="model")

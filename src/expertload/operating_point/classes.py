@@ -242,7 +242,7 @@ class CertifiedClasses(PointsByName[OperatingPoint]):
         >>> from expertload.operating_point import certify_classes
         >>> cases = Cases.from_predictions([1] * 200, [0.9] * 200, labels=[0, 1])
         >>> policy = certify_classes(cases, promises="precision:1=0.98")
-        >>> policy.decide([0.95, 0.05]).accepted.tolist()
+        >>> policy.decide([0.95, 0.1]).accepted.tolist()
         [True, False]
         """
         answers, scores = read_cases(self.origin, y_proba, confidence)

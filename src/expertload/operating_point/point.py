@@ -550,9 +550,8 @@ def read_cases(
 def _check_not_one_case(y_proba: ArrayLike) -> None:
     """Refuse a row of both classes: read as a column, it would be two cases, both decided."""
     values = as_array(y_proba, "y_proba")
-    if values.shape == (2,) and values.dtype.kind == "f" and abs(values.sum() - 1) < SURELY_ONE:
-        one, two = f"[[{values[0]:g}, {values[1]:g}]]", f"[[{values[0]:g}], [{values[1]:g}]]"
-        hint = f"for one case, pass {one}; for two cases, {two}"
+    if values.shape == (2,) and values.dtype.kind == "f" and abs(values.sum() - 1) < 1e-6:
+        hint = f"for one case, pass [{values.tolist()}]; for two cases, a column"
         raise ShapeError(message("y_proba", "must have a row for each case", str(y_proba), hint))
 
 

@@ -335,7 +335,9 @@ def write_outcome(
     )
     write_report(models, outcome.report, title=f"Lower load on {data.name}", note=_note(outcome))
     _draw(labels, {STEPS["plain"]: plain, TOP: top}, outcome.picture)
-    _write_tables(outcome)
+    lines = [_line(row) for row in outcome.rows]
+    write_table(outcome.table, lines[-1], lines)
+    write_json(outcome.table.with_suffix(".json"), _facts(outcome, lines))
     return outcome
 
 
@@ -384,12 +386,6 @@ def _draw(labels: IntArray, models: dict[str, FloatArray], path: Path) -> None:
     display.figure_.savefig(picture, dpi=150, metadata={"Software": None})
     pyplot.close(display.figure_)
     write_whole(path, picture.getvalue())
-
-
-def _write_tables(outcome: LowerLoad) -> None:
-    lines = [_line(row) for row in outcome.rows]
-    write_table(outcome.table, lines[-1], lines)
-    write_json(outcome.table.with_suffix(".json"), _facts(outcome, lines))
 
 
 def _line(row: LadderRow) -> dict[str, Any]:
