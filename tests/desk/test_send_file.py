@@ -68,9 +68,7 @@ def test_without_the_name_of_the_model_only_the_first_case_is_spent(served, file
     assert "40 cases: 1 refused, 20 decided, 19 delegated" in said
     other = file.with_name("other.csv")
     other.write_text(file.read_text().strip().replace("\n", "\nx"))
-    assert "40 delegated: the policy decides for another model" in send(
-        served, other, "--model", "nets"
-    )
+    assert "40 delegated: unknown model" in send(served, other, "--model", "nets")
 
 
 def test_images_are_sent_from_the_folder_of_the_file(served, tmp_path, monkeypatch):

@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from expertload.desk.client import SentOutcome
     from expertload.desk.demo import Cast, Digits
 
-OTHER_MODEL = (
-    "the policy decides for another model. Hint: 'expertload desk policy list' shows which; cases "
-    "that were sent with a wrong --model stay with experts, and need other keys to be sent again."
-)
-
 
 @takes(
     columns=COLUMNS.only("probabilities", "logits", "classes", "confidence", "prediction", "group"),
@@ -85,7 +80,6 @@ def send(
         cases = ({**case, "model": model} for case in cases)
     with rows_done(file.name) as progress, DeskClient(address, token) as desk:
         outcomes, examples = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
-        cases = iter(cases)
         sent = chain(desk.send_many(islice(cases, 1)), desk.send_many(cases))
         for n, outcome in enumerate(sent, start=1):
             if n == 1 and outcome.cause == "model_not_named":
@@ -106,8 +100,7 @@ def send(
 def _kind(outcome: SentOutcome) -> tuple[str, str]:
     """Return what became of a case and why; equal refusals of several cases are one kind."""
     if outcome.is_acknowledged:
-        cause = outcome.cause or ""
-        return outcome.status, OTHER_MODEL if cause == "unknown_model" else cause.replace("_", " ")
+        return outcome.status, (outcome.cause or "").replace("_", " ")
     why = (outcome.error or "").replace(f"'{outcome.key}'", "'…'")
     return ("refused" if outcome.status == "refused" else "not sent"), why
 
