@@ -48,7 +48,7 @@ class Remembering(nn.Module):
 
 FOLLOWING = tiny(
     "tests.lab.training.test_resume:Remembering",
-    epochs=5,
+    epochs=10,
     schedule="one-cycle",
     augment={"padding": 1, "reflect": True},
 )
