@@ -157,8 +157,11 @@ def test_blanks_around_an_answer_do_not_count_and_other_letters_are_refused(tmp_
     small = [[answer.lower() for answer in given] for given in VOTES]
     with pytest.raises(ex.FileFormatError, match="differ in the case of letters"):
         read_cases(judged(tmp_path / "b.jsonl", label=LABELS, answers=small))
-    with pytest.raises(ex.FileFormatError, match="differ in the case of letters"):
+    with pytest.raises(ex.FileFormatError, match="Row 1 .* an answer is none of the classes A"):
         decisions(policy, tmp_path / "b.jsonl")
+    mixed = judged(tmp_path / "c.jsonl", answers=[["A"] * 5, ["a"] * 5, ["n/a"] * 5])
+    made = decisions(policy, mixed, invalid="delegate")
+    assert [row["label"] for row in made] == ["A", "", ""]
 
 
 @pytest.mark.parametrize(

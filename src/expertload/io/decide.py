@@ -149,7 +149,7 @@ def decide_file(
     source.offer(name for name in policy.origin.probability_columns or () if name is not None)
     given = names or ColumnNames()
     if policy.origin.labels and not (given.probabilities or given.logits):
-        source.match_judgements(lambda: policy.origin.labels or ())
+        source.match_tokens(lambda: policy.origin.labels or ())
     columns = policy_columns(source.header, policy, given)
     if names is None or names.classes is None:
         columns = _as_listed(source, policy, columns)

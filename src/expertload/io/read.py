@@ -11,7 +11,7 @@ import numpy as np
 
 from expertload._label_arrays import number_clusters
 from expertload._labels import class_key, match_by_order, match_columns, named_class, plain_classes
-from expertload._names import ColumnNames, FileOptions, Identity
+from expertload._names import VOTES, ColumnNames, FileOptions, Identity
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.cases import Cases
 from expertload.evaluation import Members
@@ -35,10 +35,12 @@ from expertload.io.table import (
 from expertload.io.values import (
     Coded,
     check_logits,
+    check_names,
     check_names_told_apart,
     check_not_opposite,
     check_predictions,
     check_present,
+    class_keys,
     class_numbers,
     grades_from,
     is_graded,
@@ -205,7 +207,7 @@ class _Content:
 
         label = header.role("label", given.label)
         if label and not (given.probabilities or given.logits):
-            source.match_judgements(lambda: distinct(label))
+            source.match_tokens(lambda: distinct(label))
             header = source.header
         columns = find_columns(header, given, numbered=source.numbered, values_of=distinct)
         columns = replace(columns, is_half=not source.halves.isdisjoint(columns.probabilities))
@@ -320,6 +322,8 @@ class _Content:
         columns, where, listed = self.columns, self.where, self.listed
         wording, taken = file_wording(where, columns.label), columns.probabilities
         names = given.values.tolist()
+        if columns.are_parts_of(VOTES):
+            check_names(class_keys(columns.classes), class_keys(names), where)
         # labels may also be places in the list
         is_listed = listed is not None and set(map(class_key, names)) <= set(map(class_key, listed))
         if columns.is_numbered and not is_listed:

@@ -45,7 +45,6 @@ from expertload.io.formats import (
 from expertload.io.nested import Archive, Judgements, Part, parts_of
 from expertload.io.values import (
     Coded,
-    check_names,
     class_keys,
     coded_column,
     joined,
@@ -258,18 +257,14 @@ class Source:
                 self._parts[part.name], self.types[part.name] = part, part.type
                 self.columns.append(part.name)
 
-    def match_judgements(self, classes_of: Callable[[], Iterable[object]]) -> None:
-        """Match what a language model said to the classes, by the rules of `expertload.scores`.
-
-        Tokens that are no class are left out. An answer that is no class remains: it is wrong.
-        """
-        wanted = class_keys(map(str, classes_of())) if self._judged else {}
+    def match_tokens(self, classes_of: Callable[[], Iterable[object]]) -> None:
+        """Leave out tokens of a language model that are no class, as `token_probabilities` does."""
         for column, judged in self._judged.items():
+            if judged.is_votes:
+                continue
+            wanted = class_keys(map(str, classes_of()))
             own = [name for name, part in self._parts.items() if part.column == column]
             known = class_keys(name.removeprefix(f"{column}.") for name in own)
-            if judged.is_votes:
-                check_names(known, wanted, self.where)
-                continue
             tokens = [name for name, key in known.items() if key in wanted.values()]
             others = [name for name, key in wanted.items() if key not in known.values()]
             if tokens and len(wanted) > 1:
