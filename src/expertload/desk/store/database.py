@@ -3,9 +3,10 @@
 Every change of a row is also recorded in an event, in the same transaction. So the tables can be
 rebuilt from the events.
 
-Statements are built with SQLAlchemy, except those that every case and every claim needs: they are
-plain SQL, which `Database.rows` and `Database.insert` give to the driver. SQLAlchemy takes seven
-times as long as SQLite for such a statement, which would double the time that a single case takes.
+Statements are built with SQLAlchemy, except those that every case needs, and the search for a case
+to read: they are plain SQL, which `Database.rows` and `Database.insert` give to the driver.
+SQLAlchemy takes seven times as long as SQLite for such a statement, which would double the time
+that a single case takes.
 """
 
 from __future__ import annotations
