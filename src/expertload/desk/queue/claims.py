@@ -84,6 +84,10 @@ _CANDIDATE = f"""
 """
 # SQLite has one writer, and PostgreSQL gives to each of several another reading.
 _LOCKED = {"sqlite": _CANDIDATE, "postgresql": f"{_CANDIDATE} FOR UPDATE OF r SKIP LOCKED"}
+_HOLD = (
+    "UPDATE readings SET state = 'leased', reader = :reader, lease = :lease, leased = :leased, "
+    "until = :until WHERE id = :number RETURNING id"
+)
 _EXPIRE = (
     "UPDATE readings SET state = 'waiting', reader = NULL, lease = NULL, leased = NULL, "
     "until = NULL WHERE project_id = :project AND state = 'leased' "
@@ -177,7 +181,8 @@ def _take(transaction: Transaction, reader: int, arbiter: bool) -> tuple[int, st
     lease, until = new_lease(transaction.project, number, reader), lease_end(transaction)
     event = transaction.event("reading.leased", case_id=case)
     held = {"reader": reader, "lease": lease, "leased": transaction.now, "until": until}
-    transaction.update(readings, number, event, state="leased", **held)
+    transaction.rows(_HOLD, number=number, **held)
+    event.note(readings, number, {"state": "leased", **held})
     transaction.moved(readings, "waiting", "leased")
     return case, lease, until
 
