@@ -143,9 +143,8 @@ class Judgements:
     def part(self, name: str) -> Part:
         """Return the column of a class: its share of the answers, or its log probability."""
         if self.is_votes:
-            own = (
-                f"list_filter({self._answers}, lambda answer: {_bare('answer')} = {text_of(name)})"
-            )
+            is_own = f"lambda answer: {_bare('answer')} = {text_of(name)}"
+            own = f"list_filter({self._answers}, {is_own})"
             number = f"len({own}) / nullif(len({self._answers}), 0)"
         else:
             number = self._log_probability(name)

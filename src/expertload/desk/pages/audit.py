@@ -274,11 +274,8 @@ def _people(
         .order_by(users.c.name, memberships.c.role)
     )
     given = [("memberships", *row) for row in rows]
-    given += [
-        ("tokens", token.id, f"{token.name} (token)", token.role)
-        for token in all_tokens(transaction)
-        if token.ended is None
-    ]
+    valid = [token for token in all_tokens(transaction) if token.ended is None]
+    given += [("tokens", token.id, f"{token.name} (token)", token.role) for token in valid]
     people: dict[str, dict[str, Any]] = {}
     for table, number, name, role in given:
         person = people.setdefault(name, {"name": name, "roles": [], "events": []})
